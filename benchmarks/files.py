@@ -23,8 +23,8 @@ from benchmarks.check import Pictures, thin
 from benchmarks.work import SEED, Clip, File, Work
 from videoload.catalog.catalog import Catalog
 from videoload.errors import CatalogError
-from videoload.index.index import find_index
 from videoload.reading.containers import BrokenFileError
+from videoload.reading.index import find_index
 from videoload.storage.files import Folder
 
 _FILES = 32  # at most: the warm-up of each run visits all of them

@@ -11,7 +11,7 @@ from typing import Any
 
 import typer
 
-from videoload.commands.cli import app
+from videoload.tools.cli import app
 
 PAGE = Path(__file__).parents[1] / "docs/reference/command-line.md"
 

@@ -12,7 +12,7 @@ class ShownOptions(griffe.Extension):
 
     def on_function(self, *, func: griffe.Function, **kwargs: Any) -> None:
         """See griffe."""
-        if func.path != "videoload.trainer.client.Client.stream":
+        if func.path != "videoload.client.client.Client.stream":
             return
         found: Any = import_module(func.module.path)
         for name in func.path.removeprefix(f"{func.module.path}.").split("."):

@@ -32,6 +32,12 @@ if TYPE_CHECKING:  # "as" tells type checkers that a name is public
     from videoload.catalog.targets import PerFrame as PerFrame
     from videoload.catalog.targets import Points as Points
     from videoload.catalog.targets import Steps as Steps
+    from videoload.client.client import Client as Client
+    from videoload.client.directory_dataset import (
+        video_dataset_from_directory as video_dataset_from_directory,
+    )
+    from videoload.client.serial import decode_serially as decode_serially
+    from videoload.client.stream import Stream as Stream
     from videoload.clips.clip_spec import ClipSpec as ClipSpec
     from videoload.errors import CatalogError as CatalogError
     from videoload.errors import ClosedError as ClosedError
@@ -43,15 +49,9 @@ if TYPE_CHECKING:  # "as" tells type checkers that a name is public
     from videoload.errors import VideoError as VideoError
     from videoload.errors import VideoloadError as VideoloadError
     from videoload.errors import WorkerError as WorkerError
-    from videoload.predictions.evaluation import evaluate as evaluate
-    from videoload.predictions.predict import predict as predict
     from videoload.recordings.recording import open as open
-    from videoload.trainer.client import Client as Client
-    from videoload.trainer.directory_dataset import (
-        video_dataset_from_directory as video_dataset_from_directory,
-    )
-    from videoload.trainer.serial import decode_serially as decode_serially
-    from videoload.trainer.stream import Stream as Stream
+    from videoload.tools.evaluation import evaluate as evaluate
+    from videoload.tools.predict import predict as predict
 
 __version__ = "0.1.0"
 
@@ -72,13 +72,13 @@ _HOMES = {
         "VideoloadError",
         "WorkerError",
     ),
-    "predictions.evaluation": ("evaluate",),
-    "predictions.predict": ("predict",),
+    "tools.evaluation": ("evaluate",),
+    "tools.predict": ("predict",),
     "recordings.recording": ("open",),
-    "trainer.client": ("Client",),
-    "trainer.directory_dataset": ("video_dataset_from_directory",),
-    "trainer.serial": ("decode_serially",),
-    "trainer.stream": ("Stream",),
+    "client.client": ("Client",),
+    "client.directory_dataset": ("video_dataset_from_directory",),
+    "client.serial": ("decode_serially",),
+    "client.stream": ("Stream",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

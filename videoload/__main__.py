@@ -7,7 +7,7 @@ import sys
 def main() -> None:
     """The console entry point. It imports the commands, because Ctrl-C may come meanwhile."""
     try:
-        from videoload.commands.cli import main as run
+        from videoload.tools.cli import main as run
 
         run()
     except KeyboardInterrupt:

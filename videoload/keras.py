@@ -7,8 +7,8 @@ from videoload.keras import Position, ToRGB, with_mask
 from videoload.errors import VideoloadError
 
 try:
+    from videoload.client.position import Position
     from videoload.frameworks.keras_layers import ToRGB, with_mask
-    from videoload.trainer.position import Position
 except ModuleNotFoundError as error:
     if (error.name or "").startswith("videoload"):
         raise

@@ -18,7 +18,7 @@ from videoload.frameworks import torch_batches
 if TYPE_CHECKING:
     import torch
 
-    from videoload.trainer.stream import Stream
+    from videoload.client.stream import Stream
 
 __all__ = ["as_model", "batches", "to_rgb"]
 

@@ -15,12 +15,11 @@ from pathlib import Path
 _LIBRARIES = ("libavcodec", "libavfilter", "libavformat", "libswscale")
 # The packages whose code decides which frames a clip has, and their pixels and sound.
 ROOMS = (
-    "bitstreams", "clips", "decoding", "frame_store", "index", "pixels", "reading", "sound",
-    "storage", "user_code",
+    "bitstreams", "clips", "decoding", "reading", "storage",
 )  # fmt: skip
 
 # Of these, the packages that decide what is found out of a file.
-INDEX_ROOMS = ("bitstreams", "clips", "index", "reading")
+INDEX_ROOMS = ("bitstreams", "clips", "reading")
 
 
 @cache

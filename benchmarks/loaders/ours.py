@@ -20,7 +20,7 @@ from pathlib import Path
 from benchmarks.loaders import Batches
 from benchmarks.work import Item, Work
 from videoload.catalog.catalog import Catalog
-from videoload.trainer.client import Client
+from videoload.client.client import Client
 
 _STOP_S = 10
 

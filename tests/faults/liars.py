@@ -16,8 +16,8 @@ import msgspec
 
 from tests.faults.raw_peers import dealer
 from videoload.clips.sample_info import info_type
-from videoload.pixels.software import software_and_code
-from videoload.transport.messages import VERSION, FromTrainer, Lease, Refused, unpack_from_trainer
+from videoload.decoding.software import software_and_code
+from videoload.wire.messages import VERSION, FromTrainer, Lease, Refused, unpack_from_trainer
 
 # The fields of each message, as in messages.py; a test compares the two.
 FIELDS: dict[str, tuple[str, ...]] = {

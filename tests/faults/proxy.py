@@ -28,7 +28,7 @@ from enum import StrEnum
 from typing import BinaryIO, NamedTuple, Self
 from urllib.parse import urlsplit
 
-from videoload.transport.messages import VERSION
+from videoload.wire.messages import VERSION
 
 _GREETING_BYTES = 64
 _MORE, _LONG, _COMMAND = 1, 2, 4

@@ -12,9 +12,9 @@ import zmq
 
 from tests.support.programs import Programs
 from tests.support.waiting import SECOND
+from videoload.decoding.software import software_and_code
 from videoload.errors import ProtocolError
-from videoload.pixels.software import software_and_code
-from videoload.transport.messages import (
+from videoload.wire.messages import (
     FromTrainer,
     FromWorker,
     Heartbeat,
@@ -23,7 +23,7 @@ from videoload.transport.messages import (
     pack,
     unpack_from_trainer,
 )
-from videoload.transport.sockets import Peer, Router
+from videoload.wire.sockets import Peer, Router
 
 # At a trainer's port
 

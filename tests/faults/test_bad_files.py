@@ -65,7 +65,7 @@ def test_bad_videos_are_named_once_and_replaced_as_in_a_serial_run(
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("videoload.leases.blame.COMING_S", 0.5 * SECOND)
+    monkeypatch.setattr("videoload.scheduler.blame.COMING_S", 0.5 * SECOND)
     assert spoiled.root is not None
     expected = digests(decode_serially(spoiled, CLIP, BATCH, shuffle=True, epochs=2, info=True))
     caplog.clear()

@@ -27,7 +27,7 @@ from tests.support.thorough import either
 from tests.support.videos import Videos, make_avi
 from tests.support.waiting import SECOND, in_background, wait_until
 from videoload import Catalog, Client, ClipSpec, decode_serially
-from videoload.transport.keys import make_keys
+from videoload.wire.keys import make_keys
 
 pytestmark = pytest.mark.slow
 

@@ -21,8 +21,8 @@ from tests.support.thorough import rest_nightly
 from tests.support.videos import Videos, make_avi
 from tests.support.waiting import SECOND, in_background, wait_until
 from videoload import Catalog, Client, ClipSpec, decode_serially
-from videoload.scanning.journal import ScanJournal
-from videoload.scanning.scan import scan
+from videoload.tools.scan import scan
+from videoload.tools.scan_journal import ScanJournal
 
 CLIP = ClipSpec(frames=4, stride=2, resize=32, size=(32, 32), sampling="random", clips_per_video=4)
 BATCH, EPOCHS = 4, 2

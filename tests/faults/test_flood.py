@@ -21,7 +21,7 @@ from tests.support.thorough import either
 from tests.support.videos import Videos
 from tests.support.waiting import SECOND, wait_until
 from videoload import Client, ClipSpec, decode_serially
-from videoload.transport.keys import make_keys
+from videoload.wire.keys import make_keys
 
 CLIP = ClipSpec(frames=6, stride=2, resize=36, size=(32, 32), sampling="random", clips_per_video=6)
 BATCH = 4
@@ -60,7 +60,7 @@ def reading(client: Client, videos: Videos, serial: list[str]) -> Iterator[Calla
 def test_any_number_of_connections_leaves_nothing_behind_and_silent_ones_are_closed(
     videos: Videos, serial: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("videoload.transport.sockets.HANDSHAKE_MS", 500)
+    monkeypatch.setattr("videoload.wire.sockets.HANDSHAKE_MS", 500)
     draw = random.Random(1)
     greeting = b"\xff" + bytes(8) + b"\x7f\x03\x00NULL".ljust(55, b"\0")
     bodies = [
@@ -106,7 +106,7 @@ FLOOD = """
     import sys
 
     import zmq
-    from videoload.transport.messages import VERSION, Heartbeat, Result, pack
+    from videoload.wire.messages import VERSION, Heartbeat, Result, pack
 
     draw = random.Random(2)
     noise = [
@@ -165,7 +165,7 @@ ENDLESS = """
     import socket
     import sys
 
-    from videoload.transport.messages import Hello, pack
+    from videoload.wire.messages import Hello, pack
 
     where, mechanism, what, user, megabytes = sys.argv[1:]
     if int(user):

@@ -29,7 +29,7 @@ from videoload.activity import Activity
 from videoload.clips.rows import Clip, Video
 from videoload.clips.sample_spec import one_clip
 from videoload.errors import Fault
-from videoload.transport.messages import (
+from videoload.wire.messages import (
     VERSION,
     Bye,
     Failed,

@@ -30,7 +30,7 @@ LEAKING = """
     from contextlib import suppress
 
     from videoload.errors import WorkerError
-    from videoload.transport.private_messages import WorkerSettings
+    from videoload.wire.private_messages import WorkerSettings
     from videoload.worker.worker import Worker, serve
 
     work = Worker._work
@@ -96,7 +96,7 @@ def test_a_silent_dialled_in_worker_is_not_here_until_it_is_heard_again(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr("videoload.leases.pool.GONE_S", 1.0 * SECOND)
+    monkeypatch.setattr("videoload.scheduler.pool.GONE_S", 1.0 * SECOND)
     with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
         silent, _ = (programs.worker(client.endpoints[0], videos.root) for _ in range(2))
         client.wait_for_workers(2, timeout_s=60 * SECOND)
@@ -133,7 +133,7 @@ def test_a_host_that_loses_its_line_is_not_here_until_it_is_back(
     elsewhere: str, videos: Videos, programs: Programs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its kernel says nothing any more, as that of a host without power."""
-    monkeypatch.setattr("videoload.leases.pool.GONE_S", 1.0 * SECOND)
+    monkeypatch.setattr("videoload.scheduler.pool.GONE_S", 1.0 * SECOND)
     clip = ClipSpec(frames=4, resize=36, size=(32, 32), sampling="random", clips_per_video=4)
     expected = digests(decode_serially(videos.catalog, clip, 4, info=True))
     with Client(workers=0, listen="tcp://10.77.0.1:*", insecure=True) as client:

@@ -15,7 +15,7 @@ from tests.support.videos import Videos
 from tests.support.waiting import SECOND, wait_until
 from videoload import Client, ClipSpec, Stream, decode_serially
 from videoload.engine import open_streams, readers
-from videoload.transport import slots
+from videoload.wire import slots
 
 CLIP = ClipSpec(frames=4, resize=36, size=(32, 32), sampling="random", clips_per_video=4)
 BATCH = 4

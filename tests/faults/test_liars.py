@@ -19,7 +19,7 @@ from tests.support.videos import Videos
 from tests.support.waiting import SECOND, in_background, wait_until
 from videoload import Client, ClipSpec, decode_serially
 from videoload.storage.roots import open_storage
-from videoload.transport.messages import FromWorker
+from videoload.wire.messages import FromWorker
 
 CLIP = ClipSpec(frames=4, stride=2, resize=36, size=(32, 32), sampling="random", clips_per_video=3)
 BATCH = 4

@@ -15,7 +15,7 @@ from tests.support.processes import arena_maps, children_of, descriptors
 from tests.support.videos import Videos
 from tests.support.waiting import SECOND, wait_until
 from videoload import Client, ClipSpec, Stream, decode_serially
-from videoload.transport.messages import Bye, Welcome
+from videoload.wire.messages import Bye, Welcome
 
 pytestmark = pytest.mark.slow
 

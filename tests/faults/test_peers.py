@@ -16,9 +16,9 @@ from tests.support.programs import Programs
 from tests.support.videos import Videos
 from tests.support.waiting import SECOND
 from videoload import Client, ClipSpec, StorageError, decode_serially
+from videoload.decoding.software import software_and_code
 from videoload.engine.membership import Admission
-from videoload.pixels.software import software_and_code
-from videoload.transport.messages import Bye, Hello, Lease, Refused, Welcome
+from videoload.wire.messages import Bye, Hello, Lease, Refused, Welcome
 
 pytestmark = pytest.mark.xdist_group("peers")
 

@@ -190,7 +190,7 @@ SEVERAL = """
     import sys
 
     from videoload.worker.keep_running import keep_running
-    from videoload.transport.private_messages import WorkerSettings
+    from videoload.wire.private_messages import WorkerSettings
 
     _, endpoint, root, workers, stall_s = sys.argv
     settings = WorkerSettings([endpoint], root=root, transforms=["tests.support.transforms"])

@@ -21,7 +21,7 @@ from tests.support.thorough import either, rest_nightly
 from tests.support.videos import Videos
 from tests.support.waiting import SECOND, wait_until
 from videoload import Client, ClipSpec, ClosedError, decode_serially
-from videoload.transport.messages import Lease, Welcome
+from videoload.wire.messages import Lease, Welcome
 
 CLIP = ClipSpec(frames=4, resize=36, size=(32, 32), sampling="random", clips_per_video=3)
 # The promise is two seconds. A push runs on a busy machine, where it may take longer.

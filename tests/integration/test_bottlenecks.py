@@ -1,6 +1,6 @@
 """The verdict is right with real workers. They sleep instead of decoding, so they need no core.
 
-No other load on the machine changes these verdicts; `tests/unit/stats/test_verdict.py` has their
+No other load on the machine changes these verdicts; `tests/unit/engine/test_verdict.py` has their
 arithmetic.
 """
 
@@ -64,7 +64,7 @@ def test_a_trainer_that_only_reads_a_dataset_is_said_to_wait(tf: Any, slow: Cata
 def test_a_trainer_without_workers_is_told_so_while_it_waits(
     videos: Videos, programs: Programs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("videoload.stats.verdict.STALLED_S", 0.3)
+    monkeypatch.setattr("videoload.engine.verdict.STALLED_S", 0.3)
     with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
         workers = [programs.worker(client.endpoints[0], videos.root) for _ in range(2)]
         client.wait_for_workers(2, 30 * SECOND)

@@ -16,7 +16,7 @@ from tests.support.scrapes import get
 from tests.support.videos import Videos
 from tests.support.waiting import SECOND, wait_until
 from videoload import Client, ClipSpec, TransportError, WorkerError, decode_serially
-from videoload.transport.keys import make_keys
+from videoload.wire.keys import make_keys
 
 SMALL = ClipSpec(frames=4, resize=36, size=(32, 32), sampling="random", clips_per_video=3)
 

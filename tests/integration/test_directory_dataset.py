@@ -18,8 +18,8 @@ from tests.support.programs import Programs
 from tests.support.videos import Videos, other_messages
 from tests.support.waiting import SECOND, wait_until
 from videoload import Catalog, ClipSpec, decode_serially, video_dataset_from_directory
+from videoload.client.directory_dataset import listed, shuffled, split
 from videoload.clips.clip_spec import without_draws
-from videoload.trainer.directory_dataset import listed, shuffled, split
 
 SMALL: dict[str, Any] = {"batch_size": 2, "frames": 4, "image_size": (32, 48), "seed": 5}
 SPLIT: dict[str, Any] = {"validation_split": 0.4, "subset": "both"}
@@ -126,7 +126,7 @@ def test_a_cell_that_runs_twice_and_ctrl_c_leave_nothing(
     program = programs.script(
         f"""
         import keras, os, videoload as vl
-        from videoload.trainer import directory_dataset
+        from videoload.client import directory_dataset
         cell = '''
         train, val = vl.video_dataset_from_directory(
             {str(videos.root)!r}, batch_size=2, frames=2, image_size=(16, 16), seed=1,

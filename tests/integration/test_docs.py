@@ -23,8 +23,8 @@ from tests.support.ports import free_ports
 from tests.support.programs import COMMANDS, Programs
 from tests.support.videos import make_avi, make_lengths
 from tests.support.waiting import SECOND
-from videoload.commands.cli import app
-from videoload.commands.demo import make_videos
+from videoload.tools.cli import app
+from videoload.tools.demo import make_videos
 
 pytestmark = pytest.mark.timeout(400 * SECOND)
 

@@ -69,7 +69,7 @@ def test_no_batch_is_of_two_versions(write: Callable[..., str], catalog: Catalog
 def test_a_module_whose_import_hangs_is_named_when_the_stream_is_made(
     write: Callable[..., str], catalog: Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("videoload.trainer.fresh_import.IMPORT_S", 0.5 * SECOND)
+    monkeypatch.setattr("videoload.client.fresh_import.IMPORT_S", 0.5 * SECOND)
     folder = write(2)
     Path(folder, "edited.py").write_text("import threading\nthreading.Event().wait()\n")
     with (
@@ -103,7 +103,7 @@ def test_a_host_with_other_code_decodes_nothing_and_both_logs_say_why(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr("videoload.leases.blame.COMING_S", 0.1)  # no other worker will come
+    monkeypatch.setattr("videoload.scheduler.blame.COMING_S", 0.1)  # no other worker will come
     with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
         paths = [f"{Path.cwd()}:{write(1)}", f"{Path.cwd()}:{write(2, 'there')}"]
         same, other = (

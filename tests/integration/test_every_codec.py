@@ -20,12 +20,12 @@ from videoload.clips.clip_params import clip_params
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.rows import Clip, Video
 from videoload.decoding.decoder import Decoder
-from videoload.index.complete_decode import decode_index
-from videoload.index.index import VideoIndex, find_index, open_video, prove_index
-from videoload.pixels.filter_graphs import FilterGraphs
-from videoload.pixels.planes import Buffer
+from videoload.decoding.filter_graphs import FilterGraphs
+from videoload.decoding.planes import Buffer
+from videoload.reading.complete_decode import decode_index
 from videoload.reading.containers import OpenedVideo
 from videoload.reading.frames import read_frames
+from videoload.reading.index import VideoIndex, find_index, open_video, prove_index
 from videoload.reading.video import Video as Opened
 from videoload.storage.content import Content
 from videoload.storage.files import LocalFile, VideoFile

@@ -24,13 +24,11 @@ from tests.support.waiting import SECOND
 from videoload import Catalog, Client, ClipSpec, decode_serially
 from videoload.clips.rows import Clip
 from videoload.clips.sample_spec import one_clip
-from videoload.decoding import source
+from videoload.decoding import clip_frames, software, source, store
 from videoload.decoding.decoder import Decoder
+from videoload.decoding.stored_video import StoredVideo
 from videoload.errors import SpecError
-from videoload.frame_store import clip_frames, store
-from videoload.frame_store.stored_video import StoredVideo
-from videoload.index import indexes
-from videoload.pixels import software
+from videoload.reading import indexes
 from videoload.storage.cache_directories import CacheDirectories, CacheDirectory
 
 CLIP = ClipSpec(

@@ -16,8 +16,8 @@ from videoload import Client, ClipSpec, Stream, decode_serially
 from videoload.activity import Activity
 from videoload.clips.rows import Clip, Video
 from videoload.clips.sample_spec import one_clip
-from videoload.transport.messages import Heartbeat, Hello, Lease, Welcome
-from videoload.transport.sockets import Router
+from videoload.wire.messages import Heartbeat, Hello, Lease, Welcome
+from videoload.wire.sockets import Router
 
 CLIP = ClipSpec(frames=8, stride=2, resize=36, size=(32, 32), sampling="random", clips_per_video=8)
 BATCH = 4

@@ -32,7 +32,7 @@ from tests.support.servers import objects
 from tests.support.thorough import either
 from tests.support.videos import Videos, make_avi
 from tests.support.waiting import SECOND
-from videoload.scanning.indexing import make_index
+from videoload.tools.indexing import make_index
 
 pytestmark = pytest.mark.slow
 

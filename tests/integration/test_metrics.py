@@ -12,8 +12,8 @@ from tests.support.scrapes import get
 from tests.support.videos import Videos
 from tests.support.waiting import SECOND, wait_until
 from videoload import Client, ClipSpec, TransportError
-from videoload.commands import top
 from videoload.engine.membership import Admission, Refusal
+from videoload.tools import top
 
 pytest.importorskip("prometheus_client")
 CLIP = ClipSpec(frames=4, resize=36, size=(32, 32), sampling="random")

@@ -16,10 +16,10 @@ import pytest
 import videoload as vl
 from tests.support.codecs import KINDS, Kind, make
 from tests.support.thorough import rest_nightly
-from videoload.index.index import find_index, open_video
 from videoload.reading.containers import OpenedVideo
 from videoload.reading.frame_decoder import checksum
 from videoload.reading.frames import read_canonically, read_frames
+from videoload.reading.index import find_index, open_video
 from videoload.reading.video import decode_packets
 from videoload.storage.files import LocalFile
 

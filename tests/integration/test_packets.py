@@ -19,11 +19,11 @@ from tests.support.thorough import rest_nightly
 from tests.support.videos import make_avi
 from videoload.bitstreams.pictures import KeyFrame
 from videoload.decoding.decoder import Decoder
-from videoload.index.index import KnownHeaders, VideoIndex, find_index, open_video
-from videoload.index.packets import PacketTable, read_packets
-from videoload.index.plain_avi import read_plain_avi
 from videoload.reading.avi_video import CHUNK
 from videoload.reading.containers import NotedPackets, OpenedVideo
+from videoload.reading.index import KnownHeaders, VideoIndex, find_index, open_video
+from videoload.reading.packets import PacketTable, read_packets
+from videoload.reading.plain_avi import read_plain_avi
 from videoload.storage.content import Content
 from videoload.storage.files import LocalFile
 
@@ -237,7 +237,7 @@ def test_what_a_pass_cannot_keep_is_read_again(
     path = named(name, tmp_path)
     table, _ = read(path)
     assert table is not None
-    monkeypatch.setattr("videoload.index.packets.PASS_BYTES", 2000)
+    monkeypatch.setattr("videoload.reading.packets.PASS_BYTES", 2000)
     assert same(read(path)[0], table)
 
 

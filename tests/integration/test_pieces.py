@@ -18,10 +18,10 @@ from tests.support.thorough import rest_nightly
 from tests.support.videos import KEYFRAME_EVERY, make_avi
 from videoload import Catalog, Client, ClipSpec, VideoError, decode_serially
 from videoload.clips.rows import Clip
-from videoload.commands.sources import load
 from videoload.decoding.decoder import Decoder
-from videoload.scanning.journal import ScanJournal
-from videoload.scanning.scan import scan
+from videoload.tools.scan import scan
+from videoload.tools.scan_journal import ScanJournal
+from videoload.tools.sources import load
 
 PIECES = 11  # 10.avi comes after 9.avi
 FRAMES = (PIECES - 1) * KEYFRAME_EVERY + 5

@@ -15,7 +15,7 @@ from tests.support.ray_cluster import CPUS
 from tests.support.videos import make_avi
 from tests.support.waiting import SECOND, wait_until
 from videoload import Catalog, Client, ClipSpec, decode_serially
-from videoload.transport.keys import make_keys
+from videoload.wire.keys import make_keys
 
 pytestmark = [
     pytest.mark.timeout(500 * SECOND),

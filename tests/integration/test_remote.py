@@ -36,7 +36,7 @@ def at(videos: Videos, root: str | Path) -> Catalog:
 def test_local_workers_read_from_a_server_and_a_fault_is_a_stall_that_the_verdict_names(
     videos: Videos, server: ObjectServer, monkeypatch: pytest.MonkeyPatch, status: int
 ) -> None:
-    monkeypatch.setattr("videoload.stats.verdict.STALLED_S", 0.2)
+    monkeypatch.setattr("videoload.engine.verdict.STALLED_S", 0.2)
     reference = digest(decode_serially(videos.catalog, SPEC, 2, shuffle=True, epochs=2, info=True))
     with Client(workers=1) as client:
         stream = client.stream(at(videos, server.url), SPEC, 2, shuffle=True)

@@ -184,7 +184,7 @@ def test_a_transform_that_fails_stops_the_stream_and_blames_no_video(
 def test_a_worker_calls_no_function_that_its_owner_did_not_allow(
     videos: Videos, programs: Programs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("videoload.leases.blame.COMING_S", 0.1)  # no other worker will come
+    monkeypatch.setattr("videoload.scheduler.blame.COMING_S", 0.1)  # no other worker will come
     module = transforms.__name__
     clip = ClipSpec(**TRANSFORMED, transform=transforms.invert)
     with Client(workers=0, listen="tcp://127.0.0.1:*") as client:

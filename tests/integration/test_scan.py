@@ -20,8 +20,8 @@ from tests.support.thorough import rest_nightly
 from tests.support.videos import Videos, make_avi
 from tests.support.waiting import SECOND, wait_until
 from videoload import Catalog, ClipSpec, VideoloadError, decode_serially
-from videoload.scanning.journal import ScanJournal
-from videoload.scanning.scan import scan
+from videoload.tools.scan import scan
+from videoload.tools.scan_journal import ScanJournal
 
 
 @pytest.fixture

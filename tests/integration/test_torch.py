@@ -15,7 +15,7 @@ from tests.support.needs import needs_torch
 from tests.support.processes import ends_well
 from tests.support.videos import Videos
 from videoload import Client, ClipSpec, SpecError, decode_serially
-from videoload.predictions.marks import weights_digest
+from videoload.tools.provenance import weights_digest
 
 pytestmark = [pytest.mark.slow, needs_torch]
 

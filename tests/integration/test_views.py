@@ -16,8 +16,8 @@ from tests.support.videos import Videos, make_avi
 from videoload import ClipSpec
 from videoload.clips.rows import Clip
 from videoload.decoding.decoder import Decoder
-from videoload.index.complete_decode import decode_index
-from videoload.index.index import VideoIndex
+from videoload.reading.complete_decode import decode_index
+from videoload.reading.index import VideoIndex
 from videoload.storage.files import Folder
 
 RANDOM: dict[str, Any] = {"sampling": "random", "crop": "resized", "flip": True}

@@ -1,4 +1,4 @@
-"""The program that `tests/unit/processes/test_child.py` starts. It prints what it inherited, and
+"""The program that `tests/unit/worker/test_child.py` starts. It prints what it inherited, and
 then waits."""
 
 import json
@@ -8,7 +8,7 @@ import socket
 import sys
 
 from videoload import native
-from videoload.processes.child import inherited
+from videoload.worker.child import inherited
 
 if __name__ == "__main__":
     asked, *others = inherited()

@@ -8,11 +8,11 @@ a second of a core on its imports.
 import importlib
 from contextlib import suppress
 
-import videoload.commands.cli
-import videoload.listings.folders
-import videoload.processes.supervisor
+import videoload.catalog.folders
 import videoload.storage.cache_directories
 import videoload.storage.roots
+import videoload.tools.cli
+import videoload.worker.supervisor
 import videoload.worker.worker  # noqa: F401
 
 with suppress(ImportError):

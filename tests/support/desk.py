@@ -13,13 +13,13 @@ from videoload.activity import Activity
 from videoload.catalog.catalog import Catalog
 from videoload.clips.sample_spec import Shape
 from videoload.errors import Fault, VideoloadError
-from videoload.leases.commands import Command, Grant, Identify, Ready, Stop
-from videoload.leases.records import Stream, Worker
-from videoload.leases.table import LeaseTable
 from videoload.plan.batches import Sample
 from videoload.plan.options import checked_options
 from videoload.plan.plan import Plan, Pool
 from videoload.plan.quarantine import Quarantine
+from videoload.scheduler.commands import Command, Grant, Identify, Ready, Stop
+from videoload.scheduler.records import Stream, Worker
+from videoload.scheduler.scheduler import LeaseTable
 
 STALL_S, SILENCE_S = 10.0, 2.0
 TICK_S = 0.25

@@ -8,9 +8,9 @@ from av.video.frame import VideoFrame
 from videoload.clips.clip_params import ClipParams
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.video_info import VideoInfo
-from videoload.pixels.clip_pixels import ClipPixels
-from videoload.pixels.filter_graphs import FilterGraphs
-from videoload.pixels.planes import Buffer
+from videoload.decoding.clip_pixels import ClipPixels
+from videoload.decoding.filter_graphs import FilterGraphs
+from videoload.decoding.planes import Buffer
 
 # The formats that AVI files decode to.
 FORMATS = (

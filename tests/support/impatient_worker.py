@@ -6,7 +6,7 @@ python -m tests.support.impatient_worker tcp://HOST:PORT[,...] ROOT [KEYS]
 import sys
 from unittest import mock
 
-from videoload.transport.private_messages import WorkerSettings
+from videoload.wire.private_messages import WorkerSettings
 from videoload.worker.worker import serve
 
 SOON_S = 0.5

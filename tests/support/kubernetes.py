@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from videoload.transport.keys import make_keys
+from videoload.wire.keys import make_keys
 
 PROJECT = Path(__file__).parents[2]
 FOLDER = PROJECT / "services/kubernetes"

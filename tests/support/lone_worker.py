@@ -7,8 +7,8 @@ the id of the process, and nobody replaces it.
 from typing import Any
 from unittest import mock
 
-from videoload.commands import cli
-from videoload.transport.private_messages import WorkerSettings
+from videoload.tools import cli
+from videoload.wire.private_messages import WorkerSettings
 from videoload.worker import keep_running
 from videoload.worker.worker import serve
 

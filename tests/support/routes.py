@@ -26,10 +26,10 @@ from tests.support.codecs import KINDS, Kind, make
 from tests.support.mutants import flip_a_bit, mutant
 from tests.support.object_server import ObjectServer
 from videoload import native
-from videoload.index.complete_decode import decode_index
-from videoload.index.index import find_index, open_video
+from videoload.reading.complete_decode import decode_index
 from videoload.reading.containers import BrokenFileError
 from videoload.reading.frames import StaleIndexError, read_canonically, read_frames
+from videoload.reading.index import find_index, open_video
 from videoload.reading.video import Video
 from videoload.storage import content
 from videoload.storage.files import VideoFile

@@ -21,11 +21,11 @@ from typing import Any, Literal
 
 from tests.support.desk import SILENCE_S, STALL_S, TICK_S, a_stream, ordinals
 from videoload.errors import Fault, VideoloadError
-from videoload.leases.commands import AddSlots, Command, Grant, Identify, Ready, Stop
-from videoload.leases.records import ChunkState, LeaseState, Stream, Worker
-from videoload.leases.table import LeaseTable
 from videoload.plan.batches import Sample
 from videoload.plan.plan import Pool
+from videoload.scheduler.commands import AddSlots, Command, Grant, Identify, Ready, Stop
+from videoload.scheduler.records import ChunkState, LeaseState, Stream, Worker
+from videoload.scheduler.scheduler import LeaseTable
 
 RESTART_S = 1.0  # how long it takes to replace a worker that died or was killed
 OWN, OTHER = 11, 22  # fingerprints of the trainer's own files, and of others

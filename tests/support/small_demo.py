@@ -7,7 +7,7 @@ import sys
 from typing import Any
 from unittest import mock
 
-from videoload.commands import cli, demo
+from videoload.tools import cli, demo
 
 
 def main() -> None:

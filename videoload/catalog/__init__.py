@@ -1,1 +1,1 @@
-"""Which videos there are, and the label of each."""
+"""Any folder, list, table or LeRobot set becomes one table of rows: a catalog."""

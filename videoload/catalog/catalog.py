@@ -13,15 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from videoload.arguments import suggests
-from videoload.catalog import side_by_side, splitting
+from videoload.catalog import data_sets, lerobot, side_by_side, splitting
 from videoload.catalog import targets as targets_
-from videoload.catalog.table import Column, Ints, MixPart, Seconds, Table, columns_of
-from videoload.clips.rows import Video
-from videoload.clips.sample_spec import By, SampleParts
-from videoload.clips.step_times import StepTimes
-from videoload.errors import CatalogError
-from videoload.listings import data_sets, lerobot
-from videoload.listings.columns import (
+from videoload.catalog.columns import (
     ClassNames,
     Listed,
     PathLike,
@@ -30,21 +24,26 @@ from videoload.listings.columns import (
     is_list,
     look_alike,
 )
-from videoload.listings.folders import (
+from videoload.catalog.folders import (
     BY_FOLDER,
     open_root,
     read_folder,
     train_and_test,
 )
-from videoload.listings.missing_files import root_of
-from videoload.listings.rows import rows_of
-from videoload.listings.tables import (
+from videoload.catalog.missing_files import root_of
+from videoload.catalog.table import Column, Ints, MixPart, Seconds, Table, columns_of
+from videoload.catalog.table_rows import rows_of
+from videoload.catalog.tables import (
     PartColumns,
     TargetColumns,
     classes_of_scan,
     labels_of,
     read_table,
 )
+from videoload.clips.rows import Video
+from videoload.clips.sample_spec import By, SampleParts
+from videoload.clips.step_times import StepTimes
+from videoload.errors import CatalogError
 from videoload.storage.paths import below, files_of, parts_of
 
 _log = logging.getLogger(__name__)

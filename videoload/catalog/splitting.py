@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from videoload.catalog.columns import is_list, names_in
 from videoload.errors import CatalogError
-from videoload.listings.columns import is_list, names_in
 
 # A regular expression for paths, a function of a `Video`, or a value for each video.
 By = str | Callable[[Any], Hashable] | Sequence[Hashable]

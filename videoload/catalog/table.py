@@ -10,9 +10,9 @@ from typing import Any, NamedTuple, SupportsIndex
 import numpy as np
 import numpy.typing as npt
 
+from videoload.catalog.columns import Listed, is_list, normal_path
 from videoload.clips.rows import COLUMNS, OF_FILE, UNKNOWN, Video
 from videoload.errors import CatalogError
-from videoload.listings.columns import Listed, is_list, normal_path
 
 Ints = npt.NDArray[np.int64]
 Seconds = Sequence[float] | Sequence[float | None] | npt.NDArray[np.floating[Any]]

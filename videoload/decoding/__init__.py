@@ -1,1 +1,1 @@
-"""The frames of a clip: sought, decoded, and written by `pixels`. Start at `decoder`."""
+"""Rows become arrays: frames, pixels, audio, stored frames, the user's function."""

@@ -18,26 +18,26 @@ from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.rows import Clip, Video
 from videoload.clips.sample_spec import SampleSpec, one_clip, transforms_of
 from videoload.clips.video_info import VideoInfo
+from videoload.decoding.audio_reader import SoundReader
+from videoload.decoding.clip_frames import ClipStore
 from videoload.decoding.drawn import DecodedClips, Ordinals
+from videoload.decoding.filter_graphs import FilterGraphs
+from videoload.decoding.functions import Functions
 from videoload.decoding.one_pass import OnePass, count
 from videoload.decoding.open_files import OpenFiles
+from videoload.decoding.planes import Buffer
 from videoload.decoding.prefetcher import Prefetcher
 from videoload.decoding.reports import report
 from videoload.decoding.source import DecodingTools
 from videoload.decoding.videos import Videos
 from videoload.errors import FileReplacedError, TransformError, errors_of
-from videoload.frame_store.clip_frames import ClipStore
-from videoload.index.complete_decode import Report
-from videoload.index.index import VideoIndex
-from videoload.index.indexes import Indexes
-from videoload.pixels.filter_graphs import FilterGraphs
-from videoload.pixels.planes import Buffer
-from videoload.sound.reader import SoundReader
+from videoload.reading.complete_decode import Report
+from videoload.reading.index import VideoIndex
+from videoload.reading.indexes import Indexes
 from videoload.stopwatch import Stopwatch
 from videoload.storage.cache_directories import NO_DIRECTORIES, CacheDirectories
 from videoload.storage.files import Tick, retry_if_replaced
 from videoload.storage.roots import open_storage
-from videoload.user_code.functions import Functions
 
 _SMALL = ClipSpec(frames=1, resize=32, size=(32, 32))  # shows whether frames can be scaled
 

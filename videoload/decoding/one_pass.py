@@ -39,14 +39,14 @@ from videoload.clips.sample_params import common_frames
 from videoload.clips.sample_spec import SampleSpec, arrays_of
 from videoload.clips.step_times import timeline
 from videoload.clips.windows import count_windows
+from videoload.decoding.audio_reader import Wanted
 from videoload.decoding.drawn import DecodedClips, draw, fitting, parts_in
+from videoload.decoding.functions import Functions, UserFunction, apply
+from videoload.decoding.planes import Buffer
 from videoload.decoding.source import DecodingTools, Source
 from videoload.errors import VideoError, errors_in, named
-from videoload.pixels.planes import Buffer
-from videoload.sound.reader import Wanted
 from videoload.storage.files import Tick, version_of
 from videoload.storage.paths import pieces_of
-from videoload.user_code.functions import Functions, UserFunction, apply
 
 _US = 1_000_000
 

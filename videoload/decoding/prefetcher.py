@@ -12,8 +12,8 @@ from videoload.clips.rows import Clip
 from videoload.clips.sample_spec import SampleSpec
 from videoload.decoding.drawn import draw, parts_in
 from videoload.errors import StorageError, VideoError
-from videoload.index.index import VideoIndex
-from videoload.index.indexes import Indexes
+from videoload.reading.index import VideoIndex
+from videoload.reading.indexes import Indexes
 from videoload.storage.files import Storage, VideoFile
 from videoload.storage.paths import pieces_of
 

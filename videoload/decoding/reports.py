@@ -12,11 +12,11 @@ import numpy as np
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.sample_spec import REPORT_BYTES
 from videoload.decoding.drawn import DecodedClips
+from videoload.decoding.planes import Buffer
 from videoload.decoding.videos import Videos
 from videoload.errors import VideoError, errors_in
-from videoload.index.complete_decode import Report
-from videoload.index.index import VideoIndex
-from videoload.pixels.planes import Buffer
+from videoload.reading.complete_decode import Report
+from videoload.reading.index import VideoIndex
 from videoload.storage.content import fingerprint_text
 from videoload.storage.files import Tick
 from videoload.storage.paths import pieces_of

@@ -24,20 +24,20 @@ from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.edges import pictures
 from videoload.clips.pieces import Pieces
 from videoload.clips.video_info import VideoInfo
+from videoload.decoding.audio_reader import SoundReader, Wanted
+from videoload.decoding.audio_resampling import Samples
+from videoload.decoding.audio_track import UndecodableError
+from videoload.decoding.clip_frames import ClipFrames, ClipStore, FormatChangedError
+from videoload.decoding.clip_pixels import ClipPixels
+from videoload.decoding.conversions import Conversion
+from videoload.decoding.filter_graphs import FilterGraphs
+from videoload.decoding.planes import Buffer
 from videoload.decoding.videos import Videos, in_piece
 from videoload.errors import FileReplacedError, OneClipError, VideoError
-from videoload.frame_store.clip_frames import ClipFrames, ClipStore, FormatChangedError
-from videoload.index.index import VideoIndex, open_video
-from videoload.pixels.clip_pixels import ClipPixels
-from videoload.pixels.conversions import Conversion
-from videoload.pixels.filter_graphs import FilterGraphs
-from videoload.pixels.planes import Buffer
 from videoload.reading.containers import BrokenFileError
 from videoload.reading.frames import ReadPosition, StaleIndexError, read_frames
+from videoload.reading.index import VideoIndex, open_video
 from videoload.reading.video import Video
-from videoload.sound.reader import SoundReader, Wanted
-from videoload.sound.resampling import Samples
-from videoload.sound.track import UndecodableError
 from videoload.stopwatch import Stopwatch
 from videoload.storage.files import Tick, VideoFile
 from videoload.storage.paths import pieces_of

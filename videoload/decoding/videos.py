@@ -16,12 +16,12 @@ from cachetools import LRUCache
 
 from videoload.clips.pieces import Pieces
 from videoload.clips.video_info import VideoInfo
+from videoload.decoding.audio_track import Track
 from videoload.errors import StorageError, VideoError, errors_in, errors_of
-from videoload.index.complete_decode import Report
-from videoload.index.index import VideoIndex
-from videoload.index.indexes import Indexes
+from videoload.reading.complete_decode import Report
 from videoload.reading.containers import BrokenFileError
-from videoload.sound.track import Track
+from videoload.reading.index import VideoIndex
+from videoload.reading.indexes import Indexes
 from videoload.storage.files import (
     Storage,
     Tick,

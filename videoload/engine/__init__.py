@@ -1,1 +1,1 @@
-"""The I/O thread of a client, and what it owns. Start at `engine`."""
+"""The I/O thread of a client, what it owns, and the figures of its streams."""

@@ -17,14 +17,14 @@ from dataclasses import dataclass
 
 from videoload.clips.sample_info import info_in
 from videoload.engine.membership import ConnectedWorker
+from videoload.engine.meter import Meter
 from videoload.engine.open_streams import OpenStream
 from videoload.errors import Fault, ProtocolError, named
-from videoload.leases.records import NO_INFO, Lease
-from videoload.leases.table import LeaseTable
 from videoload.logs import RateLimitedLog
-from videoload.stats.meter import Meter
-from videoload.transport.messages import Failed, Result
-from videoload.transport.sockets import Peer
+from videoload.scheduler.records import NO_INFO, Lease
+from videoload.scheduler.scheduler import LeaseTable
+from videoload.wire.messages import Failed, Result
+from videoload.wire.sockets import Peer
 
 _FILE = 60  # characters of a path beside an error, from its end
 

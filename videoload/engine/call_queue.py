@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 
 from videoload.errors import VideoloadError
-from videoload.processes.stall_clock import StallClock
+from videoload.worker.stall_clock import StallClock
 
 _WAKE_BYTES = 4096  # read in one go, at most
 _MAX_STUCK_S = 20.0  # no garbage collection takes this long, unless it waits for a batch

@@ -45,7 +45,16 @@ from videoload.engine.call_queue import CallQueue
 from videoload.engine.file_checker import FileChecker
 from videoload.engine.listener import Listener
 from videoload.engine.membership import SAID, STRANGERS, Admission, Membership, workers_at_most
+from videoload.engine.meter import Meter
 from videoload.engine.open_streams import OpenStream, OpenStreams
+from videoload.engine.snapshots import (
+    MAX_STREAMS,
+    WINDOW_S,
+    ClientRecord,
+    record_of,
+)
+from videoload.engine.stats import WorkerStats
+from videoload.engine.work import NO_WORK
 from videoload.errors import (
     ClosedError,
     ProtocolError,
@@ -55,23 +64,13 @@ from videoload.errors import (
     named,
     printable,
 )
-from videoload.leases import commands
-from videoload.leases.pool import SILENCE_S
-from videoload.leases.table import LeaseTable
 from videoload.logs import Log, RateLimitedLog
-from videoload.processes.supervisor import Supervisor
-from videoload.stats.meter import Meter
-from videoload.stats.snapshots import (
-    MAX_STREAMS,
-    WINDOW_S,
-    ClientRecord,
-    record_of,
-)
-from videoload.stats.stats import WorkerStats
-from videoload.stats.work import NO_WORK
+from videoload.scheduler import commands
+from videoload.scheduler.pool import SILENCE_S
+from videoload.scheduler.scheduler import LeaseTable
 from videoload.storage.cache_directories import CacheDirectories
-from videoload.transport.context import new_context
-from videoload.transport.messages import (
+from videoload.wire.context import new_context
+from videoload.wire.messages import (
     Bye,
     Failed,
     FromWorker,
@@ -80,9 +79,10 @@ from videoload.transport.messages import (
     Refused,
     Result,
 )
-from videoload.transport.private_messages import WorkerSettings
-from videoload.transport.reserve import RESERVE
-from videoload.transport.sockets import Peer
+from videoload.wire.private_messages import WorkerSettings
+from videoload.wire.reserve import RESERVE
+from videoload.wire.sockets import Peer
+from videoload.worker.supervisor import Supervisor
 
 _log = Log(__name__)
 
@@ -311,7 +311,7 @@ class Engine:
             used = len(os.listdir(_DESCRIPTORS))
             self._admission.max_remote = workers_at_most(most, used + 4 * self._children)
             if not self._any_software:
-                from videoload.pixels.software import software_and_code  # imports FFmpeg
+                from videoload.decoding.software import software_and_code  # imports FFmpeg
 
                 self._admission.software = software_and_code()
             connections += self._admission.max_remote // len(self._listen)

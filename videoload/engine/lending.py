@@ -11,9 +11,9 @@ import numpy.typing as npt
 
 from videoload.engine.engine import Engine
 from videoload.engine.open_streams import Loan, OpenStream
-from videoload.leases.commands import Ready
 from videoload.logs import Log
-from videoload.transport.slots import aligned_copy
+from videoload.scheduler.commands import Ready
+from videoload.wire.slots import aligned_copy
 
 _log = Log(__name__)
 

@@ -12,10 +12,10 @@ import zmq
 from videoload.engine.call_queue import CallQueue
 from videoload.errors import ProtocolError
 from videoload.logs import RateLimitedLog
-from videoload.transport.addresses import private_endpoint
-from videoload.transport.keys import KeyAuthenticator
-from videoload.transport.messages import FromWorker
-from videoload.transport.sockets import Peer, Router
+from videoload.wire.addresses import private_endpoint
+from videoload.wire.keys import KeyAuthenticator
+from videoload.wire.messages import FromWorker
+from videoload.wire.sockets import Peer, Router
 
 _MAX_MESSAGES = 64  # read at one address before the other addresses and the clock have their turn
 

@@ -28,19 +28,19 @@ from typing import Generic, TypeVar
 from cachetools import LRUCache
 
 from videoload.engine.listener import Listener
+from videoload.engine.stats import WorkerRecord
+from videoload.engine.waiting import count
+from videoload.engine.work import WorkTimer
 from videoload.errors import WorkerError, printable
-from videoload.leases.commands import Warn
-from videoload.leases.pool import SILENCE_S
-from videoload.leases.records import Worker
-from videoload.leases.table import LeaseTable
 from videoload.logs import Log, RateLimitedLog
-from videoload.processes.supervisor import Supervisor
-from videoload.stats.stats import WorkerRecord
-from videoload.stats.waiting import count
-from videoload.stats.work import WorkTimer
-from videoload.transport.messages import Bye, Heartbeat, Hello, Notice, Refused, Welcome
-from videoload.transport.sockets import Peer
+from videoload.scheduler.commands import Warn
+from videoload.scheduler.pool import SILENCE_S
+from videoload.scheduler.records import Worker
+from videoload.scheduler.scheduler import LeaseTable
 from videoload.versions import own_version
+from videoload.wire.messages import Bye, Heartbeat, Hello, Notice, Refused, Welcome
+from videoload.wire.sockets import Peer
+from videoload.worker.supervisor import Supervisor
 
 _log = Log(__name__)
 

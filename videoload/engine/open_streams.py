@@ -20,23 +20,23 @@ from videoload.catalog.table import Ints
 from videoload.clips.rows import Clip, Video
 from videoload.clips.sample_info import info_type
 from videoload.clips.sample_spec import SampleSpec, Shape, transforms_of, with_shape
+from videoload.engine.meter import Meter
 from videoload.engine.reader_queue import ReaderQueue
+from videoload.engine.stats import StreamRecord, WorkerRecord
 from videoload.errors import VideoloadError, named
-from videoload.leases.commands import Command, Grant, Ready
-from videoload.leases.files import Files
-from videoload.leases.records import Stream
-from videoload.leases.table import LeaseTable
 from videoload.logs import Log, is_logged
 from videoload.plan.batches import Sample
 from videoload.plan.plan import Plan
 from videoload.plan.quarantine import Quarantine
-from videoload.processes.supervisor import Supervisor
-from videoload.stats.meter import Meter
-from videoload.stats.stats import StreamRecord, WorkerRecord
+from videoload.scheduler.commands import Command, Grant, Ready
+from videoload.scheduler.files import Files
+from videoload.scheduler.records import Stream
+from videoload.scheduler.scheduler import LeaseTable
 from videoload.storage.files import Storage
-from videoload.transport.messages import Lease, Place, sealed
-from videoload.transport.private_messages import Share
-from videoload.transport.slots import Slots, spans
+from videoload.wire.messages import Lease, Place, sealed
+from videoload.wire.private_messages import Share
+from videoload.wire.slots import Slots, spans
+from videoload.worker.supervisor import Supervisor
 
 _log = Log(__name__)
 

@@ -9,7 +9,7 @@ from collections import deque
 from queue import Empty, SimpleQueue
 
 from videoload.errors import VideoloadError
-from videoload.leases.commands import Ready
+from videoload.scheduler.commands import Ready
 
 
 class ReaderQueue:

@@ -21,18 +21,18 @@ from typing import Any
 from videoload.clips.sample_spec import Shape
 from videoload.engine.engine import Engine
 from videoload.engine.lending import lend
+from videoload.engine.meter import Meter
 from videoload.engine.open_streams import OpenStream
 from videoload.engine.reader_queue import ReaderQueue
+from videoload.engine.stats import StreamRecord, StreamStats
 from videoload.errors import VideoloadError
-from videoload.leases.commands import Ready
 from videoload.logs import Log
 from videoload.plan.batches import Batch, BatchWithInfo, batch_of
 from videoload.plan.epoch_cursor import EpochCursor
 from videoload.plan.identity import Identity
 from videoload.plan.lengths import Lengths
 from videoload.plan.options import CheckedOptions
-from videoload.stats.meter import Meter
-from videoload.stats.stats import StreamRecord, StreamStats
+from videoload.scheduler.commands import Ready
 
 _log = Log(__name__)
 

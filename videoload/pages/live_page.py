@@ -19,11 +19,11 @@ from weakref import WeakKeyDictionary, ref
 
 from videoload.engine.engine import Engine
 from videoload.engine.readers import StreamReaders
+from videoload.engine.snapshots import ClientRecord, packed, without_paths
 from videoload.pages.last_batch import LastBatch
 from videoload.pages.page import as_json, page
-from videoload.stats.snapshots import ClientRecord, packed, without_paths
-from videoload.transport.addresses import is_local
-from videoload.transport.metrics_port import Answer
+from videoload.wire.addresses import is_local
+from videoload.wire.metrics_port import Answer
 
 _ANSWERS_S = 2.0  # the I/O thread answers within milliseconds
 _EVERY_S = 0.25

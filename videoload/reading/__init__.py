@@ -1,1 +1,1 @@
-"""One open file: its packets, its decoder, and the frames that come out."""
+"""One file, opened, indexed and read exactly."""

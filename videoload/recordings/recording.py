@@ -26,15 +26,15 @@ from videoload.clips.clip_params import clip_params
 from videoload.clips.clip_spec import ClipSpec, at_native_size, decoded_shape, height_and_width
 from videoload.clips.moments import shown_at
 from videoload.clips.rows import Clip
+from videoload.decoding.audio_reader import SoundReader
 from videoload.decoding.source import DecodingTools, Source
 from videoload.decoding.videos import Videos
 from videoload.errors import ClosedError, SpecError, VideoError, errors_of, named
-from videoload.index.index import VideoIndex, open_video
-from videoload.index.index_file import NAME
 from videoload.reading.frames import ReadPosition
+from videoload.reading.index import VideoIndex, open_video
+from videoload.reading.index_file import NAME
 from videoload.reading.video import Video
 from videoload.recordings.tools import tools
-from videoload.sound.reader import SoundReader
 from videoload.stopwatch import Stopwatch
 from videoload.storage.cache_directories import CacheDirectories, cache_folder
 from videoload.storage.files import VideoFile, retry_if_replaced

@@ -7,8 +7,8 @@ import threading
 
 from cachetools import LRUCache
 
-from videoload.index.indexes import Indexes
-from videoload.pixels.filter_graphs import FilterGraphs
+from videoload.decoding.filter_graphs import FilterGraphs
+from videoload.reading.indexes import Indexes
 from videoload.stopwatch import Stopwatch
 from videoload.storage.cache_directories import CacheDirectories
 from videoload.storage.files import Storage

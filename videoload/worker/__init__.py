@@ -1,1 +1,1 @@
-"""What runs in a worker process: it receives leases, decodes and answers. Start at `worker`."""
+"""Worker processes: started, watched, replaced, stopped; and what runs in them."""

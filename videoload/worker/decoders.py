@@ -14,10 +14,10 @@ import numpy.typing as npt
 
 from videoload.decoding.decoder import Decoder
 from videoload.errors import ProtocolError
-from videoload.transport.messages import Lease
-from videoload.transport.private_channel import PrivateChannel
-from videoload.transport.private_messages import Connect, Connects, Share, Unshare, WorkerSettings
-from videoload.transport.slots import Window
+from videoload.wire.messages import Lease
+from videoload.wire.private_channel import PrivateChannel
+from videoload.wire.private_messages import Connect, Connects, Share, Unshare, WorkerSettings
+from videoload.wire.slots import Window
 
 CHANNEL_S = 5.0  # a message that is due on the private channel comes within this time
 

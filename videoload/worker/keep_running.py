@@ -9,11 +9,11 @@ import time
 from collections.abc import Iterable
 
 from videoload.logs import Log
-from videoload.processes.child import ignore_warnings
-from videoload.processes.supervisor import CHECK_S, Supervisor
-from videoload.transport.metrics_port import MetricsPort
-from videoload.transport.private_messages import WorkerSettings
+from videoload.wire.metrics_port import MetricsPort
+from videoload.wire.private_messages import WorkerSettings
+from videoload.worker.child import ignore_warnings
 from videoload.worker.metrics import State, ailment, families, unready
+from videoload.worker.supervisor import CHECK_S, Supervisor
 
 _log = Log(__name__)
 

@@ -28,7 +28,7 @@ from videoload.errors import (
     named,
 )
 from videoload.logs import Log
-from videoload.transport.messages import Failed, Lease, Result, sealed
+from videoload.wire.messages import Failed, Lease, Result, sealed
 from videoload.worker.trainer_connection import TrainerConnection
 
 _log = Log(__name__)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from videoload.transport.metrics_port import Metric
+from videoload.wire.metrics_port import Metric
 
 HANGS_S = 10.0  # a supervisor that does not look for so long hangs
 UNSERVED_S = 30.0  # in which a trainer that is there is reached

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from videoload import activity
 from videoload.activity import Activity, reads
-from videoload.processes.counters import Counters
+from videoload.worker.counters import Counters
 
 LOOK_S, _MOST = 1.0, 4  # so often, so many files are tried
 

@@ -20,11 +20,11 @@ import numpy as np
 import numpy.typing as npt
 
 from videoload.activity import Activity
+from videoload.decoding.software import software_and_version
 from videoload.errors import ProtocolError, TransportError
 from videoload.logs import Log, RateLimitedLog
-from videoload.pixels.software import software_and_version
 from videoload.storage.roots import copy_name, is_url
-from videoload.transport.messages import (
+from videoload.wire.messages import (
     Bye,
     FromTrainer,
     FromWorker,
@@ -35,8 +35,8 @@ from videoload.transport.messages import (
     Refused,
     Welcome,
 )
-from videoload.transport.private_messages import WorkerSettings
-from videoload.transport.sockets import Dealer
+from videoload.wire.private_messages import WorkerSettings
+from videoload.wire.sockets import Dealer
 
 if TYPE_CHECKING:
     import zmq

@@ -24,10 +24,10 @@ from typing import TYPE_CHECKING
 
 from videoload.errors import TransportError
 from videoload.logs import Log
-from videoload.transport.addresses import is_name
-from videoload.transport.messages import Heartbeat, Lease
-from videoload.transport.private_messages import WorkerSettings
-from videoload.transport.sockets import check_dial
+from videoload.wire.addresses import is_name
+from videoload.wire.messages import Heartbeat, Lease
+from videoload.wire.private_messages import WorkerSettings
+from videoload.wire.sockets import check_dial
 from videoload.worker.trainer_connection import (
     REMIND_S,
     UNREACHABLE_S,

@@ -31,18 +31,18 @@ from videoload.activity import Activity
 from videoload.decoding.decoder import Decoder
 from videoload.errors import Fault, ProtocolError, StorageError, VideoError, VideoloadError
 from videoload.logs import Log, log_to_stderr
-from videoload.processes.child import inherited
-from videoload.processes.counters import SIZE, Counters
-from videoload.processes.stall_clock import IMPORT_S
-from videoload.transport.addresses import resolve
-from videoload.transport.context import new_context
-from videoload.transport.messages import Bye, Failed, Lease, Spent
-from videoload.transport.private_channel import PrivateChannel
-from videoload.transport.private_messages import WorkerSettings
-from videoload.transport.slots import Window
+from videoload.wire.addresses import resolve
+from videoload.wire.context import new_context
+from videoload.wire.messages import Bye, Failed, Lease, Spent
+from videoload.wire.private_channel import PrivateChannel
+from videoload.wire.private_messages import WorkerSettings
+from videoload.wire.slots import Window
 from videoload.worker import read_watch
+from videoload.worker.child import inherited
+from videoload.worker.counters import SIZE, Counters
 from videoload.worker.decoders import CHANNEL_S, Decoders, Orphaned
 from videoload.worker.lease_runs import LeaseRuns, failure, look_ahead
+from videoload.worker.stall_clock import IMPORT_S
 from videoload.worker.trainer_connection import Beat, TrainerConnection
 from videoload.worker.trainers import Resolve, Trainers
 

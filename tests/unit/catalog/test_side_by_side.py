@@ -8,9 +8,9 @@ import numpy as np
 
 from tests.support.catalogs import refused
 from videoload import Catalog, ClipSpec, mix
+from videoload.client.planning import given_as
 from videoload.clips.sample_spec import SampleSpec
 from videoload.storage.paths import files_of, offsets_of
-from videoload.trainer.planning import given_as
 
 MATCH = r"(S\d+)"
 

@@ -13,7 +13,7 @@ from videoload.clips.clip_params import ClipParams, clip_params
 from videoload.clips.clip_spec import ClipSpec, at_native_size, height_and_width
 from videoload.clips.rows import Clip, Video
 from videoload.clips.video_info import VideoInfo
-from videoload.pixels.planes import Buffer
+from videoload.decoding.planes import Buffer
 
 SPOTS = [(50.0, 40.0), (101.0, 77.0), (88.0, 60.0), (60.0, 90.0), (120.0, 50.0)]
 KINDS: dict[str, dict[str, Any]] = {

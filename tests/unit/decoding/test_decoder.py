@@ -23,9 +23,9 @@ from videoload import ClipSpec, VideoError
 from videoload.clips.rows import Clip, Video
 from videoload.clips.sample_spec import one_clip
 from videoload.decoding.decoder import Decoder
-from videoload.index.index import open_video
 from videoload.reading.containers import OpenedVideo
 from videoload.reading.frames import read_frames
+from videoload.reading.index import open_video
 from videoload.reading.video import Video as Opened
 from videoload.storage.cache_directories import CacheDirectories
 from videoload.storage.files import Folder
@@ -252,7 +252,7 @@ def test_an_error_that_nobody_thought_of_is_the_file_s(
     def fail(*_: object, **__: object) -> None:
         raise ValueError("31 is not a valid Type")
 
-    monkeypatch.setattr("videoload.pixels.filter_graphs.FilterGraph.through", fail)
+    monkeypatch.setattr("videoload.decoding.filter_graphs.FilterGraph.through", fail)
     decoder, path, why = Decoder(videos.root), "walk/gop12.avi", "ValueError: 31 is not a valid"
     with pytest.raises(VideoError, match=why):
         decoder.report(path)

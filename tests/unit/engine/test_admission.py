@@ -13,11 +13,11 @@ from videoload.engine.membership import (
     Refusal,
     workers_at_most,
 )
+from videoload.engine.stats import WorkerRecord
 from videoload.errors import WorkerError
-from videoload.leases.records import Worker
-from videoload.processes.stall_clock import StallClock
-from videoload.stats.stats import WorkerRecord
-from videoload.transport.messages import Hello
+from videoload.scheduler.records import Worker
+from videoload.wire.messages import Hello
+from videoload.worker.stall_clock import StallClock
 
 TOKEN = "5e" * 32
 CHILDREN = (11, 12)

@@ -18,19 +18,19 @@ from videoload.clips.sample_info import info_type
 from videoload.clips.sample_spec import one_clip
 from videoload.engine.answers import Answers
 from videoload.engine.membership import ConnectedWorker
+from videoload.engine.meter import Meter
 from videoload.engine.open_streams import OpenStream
 from videoload.errors import Fault, ProtocolError
-from videoload.leases.commands import Command, Grant, Identify, Ready
-from videoload.leases.files import Files
-from videoload.leases.records import Stream, Worker
-from videoload.leases.table import LeaseTable
 from videoload.logs import Log, RateLimitedLog
 from videoload.plan.options import checked_options
 from videoload.plan.plan import Plan
 from videoload.plan.quarantine import Quarantine
-from videoload.stats.meter import Meter
-from videoload.transport.messages import Failed, Result
-from videoload.transport.slots import Slots
+from videoload.scheduler.commands import Command, Grant, Identify, Ready
+from videoload.scheduler.files import Files
+from videoload.scheduler.records import Stream, Worker
+from videoload.scheduler.scheduler import LeaseTable
+from videoload.wire.messages import Failed, Result
+from videoload.wire.slots import Slots
 
 SPEC = ClipSpec(frames=2, size=(8, 8))
 VIDEOS = 40

@@ -20,18 +20,18 @@ from videoload.clips.sample_info import info_type
 from videoload.clips.sample_spec import one_clip
 from videoload.engine.engine import Engine
 from videoload.engine.file_checker import FileChecker
+from videoload.engine.meter import Meter
 from videoload.engine.open_streams import OpenStream
 from videoload.engine.reader_queue import ReaderQueue
 from videoload.errors import StorageError, TransportError, VideoloadError
 from videoload.plan.options import checked_options
 from videoload.plan.plan import Plan
 from videoload.plan.quarantine import Quarantine
-from videoload.stats.meter import Meter
 from videoload.storage import stores
 from videoload.storage.cache_directories import NO_DIRECTORIES
 from videoload.storage.files import Folder
 from videoload.storage.roots import open_storage
-from videoload.transport.messages import (
+from videoload.wire.messages import (
     Bye,
     Heartbeat,
     Lease,
@@ -40,7 +40,7 @@ from videoload.transport.messages import (
     pack,
     unpack_from_trainer,
 )
-from videoload.transport.slots import Slots
+from videoload.wire.slots import Slots
 
 
 def make_engine() -> Engine:

@@ -9,7 +9,7 @@ import pytest
 from tests.support.waiting import SECOND
 from videoload import ClosedError
 from videoload.engine.reader_queue import ReaderQueue
-from videoload.leases.commands import Ready
+from videoload.scheduler.commands import Ready
 
 NO_FRAMES = np.empty((0, 0), np.int64)
 

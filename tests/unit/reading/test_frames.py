@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.support.videos import make_avi
-from videoload.index.index import find_index, open_video
 from videoload.reading.frames import read_frames
+from videoload.reading.index import find_index, open_video
 from videoload.storage.files import Folder
 
 VOP, IS_CODED = b"\0\0\1\xb6", 0x20  # in the sixth byte, where a second has less than 32 frames

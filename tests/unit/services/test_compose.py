@@ -22,10 +22,10 @@ from packaging.requirements import Requirement
 from services.trainer import train
 from tests.support.compose import read_compose
 from tests.support.kubernetes import containers, pods, written
-from videoload.commands import cli
-from videoload.stats.meter import Meter
-from videoload.stats.metrics import families
-from videoload.stats.stats import StreamRecord
+from videoload.engine.meter import Meter
+from videoload.engine.metrics import families
+from videoload.engine.stats import StreamRecord
+from videoload.tools import cli
 from videoload.worker import metrics as worker_metrics
 
 PROJECT = Path(__file__).parents[3]

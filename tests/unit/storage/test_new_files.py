@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from videoload.predictions.journal import PredictionJournal
-from videoload.scanning.journal import ScanJournal, ScanRow
 from videoload.storage.new_files import check_place, continued, new_file
+from videoload.tools.predict_journal import PredictionJournal
+from videoload.tools.scan_journal import ScanJournal, ScanRow
 
 
 @pytest.fixture

@@ -67,7 +67,7 @@ def in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """The files of these tests count as large: they come in several parts."""
     for name in ("remote.FIRST_BYTES", "content.SMALL_BYTES", "files.SMALL_BYTES"):
         monkeypatch.setattr(f"videoload.storage.{name}", 9000)
-    monkeypatch.setattr("videoload.index.index.FIRST_BYTES", 9000)
+    monkeypatch.setattr("videoload.reading.index.FIRST_BYTES", 9000)
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from videoload.clips.rows import Clip, Video
 from videoload.clips.sample_spec import one_clip
 from videoload.decoding.drawn import ShortVideoError
 from videoload.errors import Fault, TransformError, UnreadableError, VideoError, WorkerError
-from videoload.transport.messages import Failed, Lease
+from videoload.wire.messages import Failed, Lease
 from videoload.worker.lease_runs import failure, look_ahead, runs
 
 SPEC = ClipSpec(frames=4, size=(8, 8))

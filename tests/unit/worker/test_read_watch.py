@@ -11,8 +11,8 @@ import pytest
 from tests.support.waiting import SECOND, wait_until
 from videoload import activity
 from videoload.activity import Activity, reads
-from videoload.processes.counters import Counters
 from videoload.worker import read_watch
+from videoload.worker.counters import Counters
 
 
 def test_a_worker_is_stuck_at_its_file_if_any_of_a_few_others_can_be_read(

@@ -14,10 +14,10 @@ from videoload import Client
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.rows import Clip, Video
 from videoload.clips.sample_spec import one_clip
-from videoload.transport.keys import make_keys
-from videoload.transport.messages import Bye, Hello, Lease, Notice, Refused, Welcome
-from videoload.transport.private_messages import WorkerSettings
-from videoload.transport.sockets import Router
+from videoload.wire.keys import make_keys
+from videoload.wire.messages import Bye, Hello, Lease, Notice, Refused, Welcome
+from videoload.wire.private_messages import WorkerSettings
+from videoload.wire.sockets import Router
 from videoload.worker.trainer_connection import Beat, TrainerConnection
 from videoload.worker.trainers import Trainers
 

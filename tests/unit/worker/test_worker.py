@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.waiting import SECOND, wait_until
 from videoload import Client
-from videoload.transport.private_messages import WorkerSettings
+from videoload.wire.private_messages import WorkerSettings
 from videoload.worker import trainers
 from videoload.worker.worker import Worker
 

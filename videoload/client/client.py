@@ -1,0 +1,496 @@
+"""`Client`: the trainer's end of the workers.
+
+A client owns the workers that it started and the addresses that other workers dial. Any number of
+streams share them.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import os
+import secrets
+import sys
+import weakref
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from functools import partial
+from types import MappingProxyType
+from typing import Any, Literal, NoReturn, Unpack, overload
+
+import numpy as np
+
+from videoload import host, native
+from videoload.arguments import MAX_PROCESSES, real, suggests, whole
+from videoload.catalog.catalog import Catalog
+from videoload.catalog.joining import check_numbers
+from videoload.catalog.table import Ints
+from videoload.client.fresh_import import checked_code
+from videoload.client.planning import given_as, once, planned
+from videoload.client.ranks import check_ranks, ranks_here
+from videoload.client.stream import NO_COPY, Stream
+from videoload.clips.clip_spec import ClipSpec
+from videoload.clips.sample_info import matrices
+from videoload.clips.sample_spec import (
+    GivenSpec,
+    SampleSpec,
+    reported_shape,
+    transforms_of,
+    with_shape,
+)
+from videoload.engine.engine import Engine
+from videoload.engine.meter import Meter
+from videoload.engine.open_streams import OpenStream
+from videoload.engine.readers import StreamReaders
+from videoload.engine.stats import WorkerStats
+from videoload.errors import SpecError, WorkerError
+from videoload.host import cores
+from videoload.patched import check_threads
+from videoload.plan.batches import BatchWithInfo, Clips
+from videoload.plan.options import CheckedOptions, StreamOptions, checked_options, takes_options
+from videoload.plan.plan import Plan
+from videoload.plan.quarantine import Quarantine
+from videoload.scheduler.files import Files
+from videoload.storage.cache_directories import CacheDirectories, cache_folder
+from videoload.storage.files import status_of
+from videoload.storage.roots import copy_name, index_of, is_url, open_storage
+from videoload.wire.metrics_port import MetricsPort
+from videoload.wire.slots import Slots
+from videoload.wire.sockets import PIXEL_BYTES
+
+# The trainer holds one slot, tf.data may run a few ahead, and workers fill the others.
+_SLOTS = 8
+_MAX_FRAMES = 100_000  # of a sample, and matrices: what is told of them fits into a message
+_CLIPS, _FETCHED_CLIPS = 4, 16  # Slots per worker, in clips; if files come from another host.
+# Without slots=, the limits of their memory: bytes, share of what is left, and number.
+_MAX_BYTES, _SHARE, _FEWEST = 2 << 30, 0.75, 4
+_MAX_SHARE = 0.9  # The limit with slots=. With 0.98 of 3 GB, the kernel killed the trainer.
+
+
+class Client:
+    """Starts workers on this host, admits those of other hosts, and makes streams.
+
+    Examples:
+        >>> with vl.Client(workers=2) as client:
+        ...     stream = client.stream(catalog, clip, batch_size=4)
+        ...     for clips, labels in stream:
+        ...         pass  # train on a batch
+
+    Use it in a ``with`` statement, or call `close`, which ends the workers. They also end with the
+    trainer's process, however it ends.
+
+    Three folders keep what a worker would otherwise do again. No batch depends on them, all
+    trainings of a host may share them, and anybody may delete them, or a part, at any time:
+
+    - ``cache``: what is known of each file, its *index*. Small, without a limit, always there.
+    - ``keep``: what was read of the files below a URL; a worker asks once in a
+      training whether they are unchanged. What exceeds ``keep_gb`` is fetched in each epoch.
+    - ``frame_store``: the scaled frames, so that no frame is decoded twice, with the same pixels;
+      on a disk or in memory (``/dev/shm/...``). Videos that exceed ``frame_store_gb``, the limit of
+      all trainings together, are decoded in each epoch.
+
+    With ``listen``, the first batch changes malloc for the whole process: it keeps the pages of
+    large buffers. libzmq allocates each message anew, and the page faults cost a third of a
+    millisecond per clip. ``videoload.native.switch_off("malloc")`` before that prevents it.
+
+    Args:
+        workers: Worker processes to start on this host, 0 or more. None, the default: one per core
+            that this process may use (affinity and cgroup quota), divided by torchrun's
+            ``LOCAL_WORLD_SIZE``.
+        listen: Address or addresses that workers of other hosts dial, ``"tcp://0.0.0.0:5555"``;
+            ``"tcp://0.0.0.0:*"`` takes a free port. None, the default: no other hosts.
+        keys: Folder with the trainer's CURVE keys, as made by ``videoload keygen``. An address that
+            other hosts can reach needs them. None, the default: no keys.
+        insecure: Listen there without keys: anybody who reaches the port may send pixels. Default
+            False.
+        any_software: Admit workers of other hosts even if their FFmpeg or processor gives other
+            pixels than this host's. Batches then depend on which worker decoded them. Default
+            False: such a worker is refused, and both logs say why.
+        stall_s: Seconds after which a worker of this host that sends no heartbeat is killed and
+            replaced. Heartbeats are sent between two packets of a video, so this must be longer
+            than the slowest packet or transform takes. Workers on other hosts end themselves, or
+            are replaced, after the same time at one clip; their leases go to others after 2 s, or
+            while they call a slow transform after this time. Default 10.
+        storage_timeout_s: Seconds after which streams end with StorageError if the storage of the
+            videos refuses all workers or does not answer, as after credentials have expired or a
+            folder was unmounted. They count from when the first worker gave up, which tries a URL
+            for 30 s. None, the default: streams wait until it answers; the log and the verdict say
+            what for.
+        cache: Folder of the indexes. None, the default: ``$VIDEOLOAD_CACHE``, or else
+            ``~/.cache/videoload``. False: none is kept.
+        keep: Folder of files from below a URL. None, the default: each epoch fetches them again.
+        keep_gb: Limit of ``keep`` in GB. None, the default: until only a fifth of its disk is free.
+        frame_store: Folder of scaled frames. None, the default: each epoch decodes them again.
+        frame_store_gb: Limit of ``frame_store`` in GB. None, the default: as for ``keep``.
+        index: What ``videoload index`` has written about the videos: a file, or the URL of one. A
+            row of it counts only for the very file that it was made of. None, the default: what
+            lies in the root of a catalog. False: none.
+        metrics_port: TCP port of the live page for browsers (``/``), of ``/metrics`` for Prometheus
+            and of the probes ``/healthz`` and ``/readyz``; 0 takes a free one, and prints where the
+            page is. It is on loopback; ``"0.0.0.0:9464"`` serves other hosts, without paths and
+            pixels. Needs the extra ``[metrics]``. None, the default: no port.
+        metrics_token: Only who adds ``?token=...`` to the page's address sees paths and pixels.
+            None, the default: all users of this host do, if the port is on loopback.
+
+    Attributes:
+        endpoints: The addresses that workers can dial, with their ports: tuple of str, empty
+            without ``listen``.
+        metrics_port: The port of ``/metrics``: int, or None.
+
+    Raises:
+        SpecError: ``workers`` is not a count, or 0 without ``listen``; ``keep_gb`` without
+            ``keep``, or ``frame_store_gb`` without ``frame_store``; a folder cannot be made or
+            written to; there is no such ``index``.
+        TransportError: An address cannot be bound, or needs keys and has none.
+        WorkerError: No worker process can be started.
+        VideoloadError: gevent or eventlet has replaced the threads of this process.
+    """
+
+    @suggests
+    def __init__(
+        self,
+        workers: int | None = None,
+        *,
+        listen: str | Sequence[str] | None = None,
+        keys: str | os.PathLike[str] | None = None,
+        insecure: bool = False,
+        any_software: bool = False,
+        stall_s: float = 10.0,
+        storage_timeout_s: float | None = None,
+        cache: str | os.PathLike[str] | Literal[False] | None = None,
+        keep: str | os.PathLike[str] | None = None,
+        keep_gb: float | None = None,
+        frame_store: str | os.PathLike[str] | None = None,
+        frame_store_gb: float | None = None,
+        index: str | os.PathLike[str] | Literal[False] | None = None,
+        metrics_port: int | str | None = None,
+        metrics_token: str | None = None,
+    ) -> None:
+        if native.is_worker:
+            raise SpecError(
+                "Client() ran inside a worker, which imports the module of your transform: put "
+                "the training under if __name__ == '__main__', or into another module"
+            )
+        check_threads()
+        own = max(1, cores() // ranks_here())
+        count = own if workers is None else whole("workers", workers, 0, MAX_PROCESSES)
+        addresses = [listen] if isinstance(listen, str) else listen or ()
+        if isinstance(addresses, int) or not all(isinstance(a, str) for a in addresses):
+            raise SpecError(f"listen must be like 'tcp://0.0.0.0:5555', got {listen!r}")
+        if not count and not addresses:
+            raise SpecError("a client with workers=0 needs an address to listen on: listen=")
+        self._workers = count
+        self._stall_s = real("stall_s", stall_s, 0.1)
+        self._cache = cache_folder(cache)
+        self._index = index
+        self._folders = CacheDirectories.of(
+            self._cache, keep, keep_gb, frame_store, frame_store_gb, index_of(index)
+        )
+        self._engine = Engine(
+            workers=count,
+            listen=addresses,
+            keys=None if keys is None else os.fspath(keys),
+            insecure=insecure,
+            any_software=any_software,
+            stall_s=self._stall_s,
+            folders=self._folders,
+            storage_timeout_s=storage_timeout_s and real("storage_timeout_s", storage_timeout_s, 0),
+        )
+        self._open: list[weakref.ref[StreamReaders]] = []
+        scrapes: list[MetricsPort] = []
+        # It also runs when the interpreter ends, so no worker outlives a script without `with`.
+        self._finalizer = weakref.finalize(self, _end, self._engine, scrapes)
+        self._streams = itertools.count()
+        try:
+            if metrics_port is not None:
+                from videoload.client.client_metrics import serve_metrics  # it makes pictures
+
+                scrapes.append(serve_metrics(metrics_port, self._engine, self._open, metrics_token))
+            self.metrics_port: int | None = scrapes[0].port if scrapes else None
+            self.endpoints: tuple[str, ...] = tuple(self._engine.start())
+            if metrics_port == 0:
+                print(f"videoload shows itself at {self._live_page}", file=sys.stderr)
+        except BaseException:
+            self._finalizer()
+            raise
+
+    @overload
+    def stream(
+        self,
+        catalog: Catalog,
+        clip: ClipSpec,
+        batch_size: int | None = None,
+        *,
+        slots: int | None = None,
+        **options: Unpack[StreamOptions],
+    ) -> Stream[Clips]: ...
+
+    @overload
+    def stream(
+        self,
+        catalog: Catalog,
+        clip: Mapping[str, ClipSpec],
+        batch_size: int | None = None,
+        *,
+        slots: int | None = None,
+        **options: Unpack[StreamOptions],
+    ) -> Stream[dict[str, Any]]: ...
+
+    @takes_options
+    def stream(
+        self,
+        catalog: Catalog,
+        clip: GivenSpec,
+        batch_size: int | None = None,
+        *,
+        slots: int | None = None,
+        **options: Unpack[StreamOptions],
+    ) -> Stream[Any]:
+        """Make a stream: the clips of a catalog in batches.
+
+        Examples:
+            >>> stream = client.stream(catalog, clip, batch_size=4, shuffle=True, seed=0)
+            >>> clips, labels = next(iter(stream))
+            >>> clips.shape, labels.shape
+            ((4, 16, 112, 112, 3), (4,))
+
+        The clips of each batch and their pixels follow from the arguments alone: not from the
+        number of workers, their hosts, their speed or their end. Nothing is decoded before the
+        stream is read. If ``clip.size`` is None, a worker tells the size of a first video. With
+        ``sampling="dense"``, the workers read the index of each video and count its windows, if the
+        catalog does not tell them (``videoload scan --output``), or for ``fps`` and ``hop_s``; with
+        ``buckets`` they count its frames.
+
+        Args:
+            catalog: Which videos, which labels. Workers of this host need its ``root``.
+            clip: How clips are cut from a video; or a dict with a spec for each part of the catalog
+                (`Catalog.side_by_side`).
+            batch_size: Clips in a batch (B), at least 1. Default None: as ``batch_frames`` says.
+            slots: Batches in memory at most, 2 or more. None, the default: 8, and more if connected
+                workers need them, also later ones; but at most what 2 GB or three quarters of the
+                free memory hold, and at least 4. Each takes the memory of the largest batch: with
+                ``buckets`` and ``batch_size`` that of ``max_frames``, and with ``batch_frames``
+                all batches take about as much. Each further loop over the stream at the same time
+                adds half as many, as far as these limits allow, and two at least.
+            **options: As in `StreamOptions`.
+
+        Returns:
+            The stream, which shares the client's workers with its other streams.
+
+        Raises:
+            SpecError: The arguments contradict each other, or the catalog cannot give such clips.
+            TransformError: The transform is another one here than workers import.
+            StorageError: The catalog's root is a URL, and the extra ``[remote]`` is not installed.
+            TooManyBadVideos: ``clip.size`` is None, and no video of the catalog tells the native
+                size.
+            MemoryError: There is no shared memory for the slots, or they need more than nine
+                tenths of what is left on this host or within the limit of its container.
+            ClosedError: The client is closed.
+            VideoloadError: The client's I/O thread has ended with this error.
+        """
+        self._engine.check()
+        own = checked_options(batch_size, **options)
+        spec = given_as(catalog, clip, shuffle=own["shuffle"])
+        if catalog.root is None and self._workers:
+            raise SpecError("local workers need a root: give root= to the catalog")
+        self._folders.beside(catalog.root)
+        code = checked_code(
+            transforms_of(spec), listens=bool(self.endpoints), stall_s=self._stall_s
+        )
+        check_ranks(own)
+        check_numbers(catalog, [each.catalog for ref in self._open if (each := ref()) is not None])
+
+        seen: list[tuple[Ints, StreamReaders]] = []
+        count, size = partial(self._facts, seen), partial(self._facts, [])
+        catalog, spec, plan = planned(catalog, spec, own, count, size)
+        readers = self._read(catalog, spec, plan, own, slots, code, seen)
+        self._open[:] = [each for each in self._open if each() is not None]
+        self._open.append(weakref.ref(readers))
+        return Stream(readers)
+
+    def _read(
+        self, catalog: Catalog, spec: SampleSpec, plan: Plan, options: CheckedOptions,
+        slots: int | None = None, code: Mapping[str, str] = MappingProxyType({}),
+        seen: Sequence[tuple[Ints, StreamReaders]] = (),
+    ) -> StreamReaders:  # fmt: skip
+        """How a plan is read. ``seen``: the files of these rows are those that other readers saw.
+        Raises SpecError, MemoryError."""
+        storage = open_storage(catalog.root) if catalog.root else None
+        if self.endpoints and spec.clip_bytes > PIXEL_BYTES:
+            raise SpecError(
+                f"a clip of {spec.clip_bytes / 1e9:.1f} GB: no more than {PIXEL_BYTES / 1e9:.1f} "
+                "are taken from workers that dial in; make clips smaller, or leave listen= out"
+            )
+        if (frames := max(math.prod(reported_shape(spec)), matrices(spec))) > _MAX_FRAMES:
+            raise SpecError(f"a clip of {frames} frames: no more than {_MAX_FRAMES} are taken")
+        batch_bytes = max(
+            rows * with_shape(spec, shape).clip_bytes for shape, rows in plan.sizes.items()
+        )
+        ahead = _FETCHED_CLIPS if storage is not None and storage.fetches else _CLIPS
+        fewest = min(plan.sizes.values())
+
+        def slots_for(workers: int) -> int:
+            wanted = _SLOTS + ahead * workers // fewest
+            return _slots(slots, wanted, batch_bytes, host.memory_left())
+
+        workers = max(self._workers, self._engine.wait_for_workers(0, timeout_s=0))
+        source = OpenStream(
+            next(self._streams),
+            catalog,
+            spec,
+            plan,
+            Quarantine(catalog, plan, options, tells=spec.asks == "clips"),
+            Slots(slots_for(workers), batch_bytes),
+            options["ordered"],
+            storage,
+            self._files(catalog, has_own=storage is not None),
+            Meter(
+                lambda video: catalog[video].path,
+                partial(self._engine.storage_says, str(catalog.root or "")),
+                " or ".join(transforms_of(spec)),
+                self._engine.membership.lost,
+            ),
+            code,
+            copy=None if storage is None else copy_name(storage.root),
+            slots_for=slots_for if slots is None else lambda workers: 0,
+            most_slots=_most_slots(batch_bytes, host.memory_left()) if slots is None else slots,
+        )
+        for rows, others in seen:
+            source.use_files_of(others.source, rows)
+        return StreamReaders(self._engine, source, options, self.close)
+
+    def _look(
+        self, rows: Catalog, spec: SampleSpec, at_once: int, *, ordered: bool = True
+    ) -> StreamReaders:
+        """The readers of facts of all rows, each once: of what ``spec`` asks for."""
+        options = once(at_once, ordered=ordered)
+        return self._read(rows, spec, Plan.of(rows, spec, options), options)
+
+    def _facts(
+        self, seen: list[tuple[Ints, StreamReaders]], rows: Catalog, spec: SampleSpec, at_once: int
+    ) -> Iterator[BatchWithInfo]:
+        """The facts of all rows. What this host has the files of, processes of its own look at: the
+        plan does not rest on the word of a worker that has dialled in. Their readers are added to
+        ``seen``, with the rows of each."""
+        is_own = np.zeros(len(rows), bool)
+        if self.endpoints and rows.root is not None and not is_url(str(rows.root)):
+            is_own[:] = [status_of(rows.root, path) is not None for path in rows.paths]
+        for at in (np.flatnonzero(is_own), np.flatnonzero(~is_own)):
+            if not len(at):
+                continue
+            with ExitStack() as stack:
+                client = self
+                if is_own[at[0]]:
+                    workers = min(self._workers or cores(), len(at), at_once)
+                    client = Client(
+                        workers, stall_s=self._stall_s, cache=self._cache or False,
+                        index=self._index,
+                    )  # fmt: skip
+                    stack.enter_context(client)
+                readers = client._look(rows.subset(at), spec, at_once)
+                seen.append((at, readers))
+                for found, labels, info in readers.read(readers.steps(0, None), info=True):
+                    yield found, labels, info._replace(video=at[info.video])
+
+    def _files(self, catalog: Catalog, *, has_own: bool) -> Files | None:
+        """Which files workers of other hosts must have; None if none can come. A scan finds
+        fingerprints with salt 0."""
+        if not self.endpoints:
+            return None
+        found = catalog._table.column("fingerprint")  # by a scan
+        salt = 0 if (found > 0).any() else secrets.randbits(63)
+        files = Files(len(catalog), has_own=has_own, salt=salt)
+        files.give(np.maximum(found, 0))
+        return files
+
+    @property
+    def workers(self) -> tuple[WorkerStats, ...]:
+        """The workers of this host and of others that are connected now."""
+        return self._engine.worker_stats()
+
+    @property
+    def closed(self) -> bool:
+        """Whether its workers have ended: after `close`, or after an error of its I/O thread."""
+        return self._engine.stopped
+
+    def wait_for_workers(self, count: int, timeout_s: float = 60.0) -> None:
+        """Wait until ``count`` workers are connected.
+
+        A stream does not need this: it starts with the first worker.
+
+        Args:
+            count: Number of workers, of this host and of others together.
+            timeout_s: Seconds to wait at most. Default 60.
+
+        Raises:
+            WorkerError: Fewer workers came in that time.
+            ClosedError: The client is closed.
+        """
+        self._engine.check()
+        count, timeout_s = whole("count", count, 0), real("timeout_s", timeout_s, 0)
+        connected = self._engine.wait_for_workers(count, timeout_s)
+        if connected < count:
+            self._engine.check()
+            where = ", ".join(self.endpoints) or "this host"
+            raise WorkerError(
+                f"{connected} of {count} workers came within {timeout_s:g} s ({where})"
+            )
+
+    def close(self) -> None:
+        """End the workers of this host and all streams; workers of other hosts look for another
+        trainer.
+
+        It may be called more than once, and takes two seconds at most. Batches that were handed
+        over stay valid.
+        """
+        self._finalizer()
+        for each in list(self._open):
+            if (readers := each()) is not None:
+                readers.closed()
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    @property
+    def _live_page(self) -> str | None:
+        """Where a browser of this host finds the live page; None without ``metrics_port``."""
+        return None if self.metrics_port is None else f"http://127.0.0.1:{self.metrics_port}/"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(NO_COPY.format("Client"))
+
+    def __repr__(self) -> str:
+        state = "closed" if self._engine.stopped else f"workers={self._workers}"
+        shown = () if self._live_page is None else (self._live_page,)
+        return f"Client({', '.join((state, *self.endpoints, *shown))})"
+
+
+def _end(engine: Engine, scrapes: Sequence[MetricsPort]) -> None:
+    for port in scrapes:
+        port.close()
+    engine.stop()
+
+
+def _most_slots(batch_bytes: int, left: int | None) -> int:
+    most = _MAX_BYTES if left is None else min(_MAX_BYTES, int(_SHARE * left))
+    return most // batch_bytes
+
+
+def _slots(requested: int | None, wanted: int, batch_bytes: int, left: int | None) -> int:
+    """The number of batches to hold: ``wanted`` if none was ``requested`` for. Raises MemoryError
+    if they need more than the memory that is ``left``: the kernel would kill this process."""
+    if requested is not None:
+        slots = whole("slots", requested, 2)
+    else:
+        slots = max(_FEWEST, min(wanted, _most_slots(batch_bytes, left)))
+    if left is not None and slots * batch_bytes > _MAX_SHARE * left:
+        fewer = "" if slots == 2 else f", or give fewer slots= than {slots}"
+        raise MemoryError(
+            f"{slots} batches of {batch_bytes / 1e9:.2f} GB need {slots * batch_bytes / 1e9:.2f} "
+            f"GB, and of the memory of this host or container {_MAX_SHARE * left / 1e9:.2f} GB may "
+            f"be used: make batch_size= or the clips smaller{fewer}"
+        )
+    return slots

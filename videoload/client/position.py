@@ -1,0 +1,283 @@
+"""Resume with Keras's ``fit``: model and position in one folder, saved and loaded together.
+
+The stream is a pure function of its arguments, so to resume, the number of batches trained on is
+enough. But it is right only with the weights of the same moment, and only for the same stream. So a
+`Position` saves all three: the model, the number, and the identity of the stream.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+import zipfile
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from tempfile import TemporaryFile
+from threading import Event
+from typing import TYPE_CHECKING, Any, ClassVar
+from weakref import WeakValueDictionary, finalize
+
+import keras
+
+from videoload.arguments import whole
+from videoload.errors import SpecError, VideoloadError
+from videoload.plan.identity import Identity
+from videoload.plan.options import check_numbered
+from videoload.storage.new_files import new_file
+
+if TYPE_CHECKING:
+    from videoload.client.stream import Stream
+
+
+class Position(keras.callbacks.Callback):  # type: ignore[misc]  # Keras comes without types
+    """A Keras callback that saves where a training is, and finds it again.
+
+    Examples:
+        >>> position = vl.keras.Position("runs/first", stream, every=50)
+        >>> model = position.load_model() if position.batches else build_model()
+        >>> for part in position.remaining(epochs=2):
+        ...     history = model.fit(**part, callbacks=[position], verbose=0)
+
+    It saves the model and the number of batches that it was trained on, every ``every`` batches and
+    at the end of a ``fit``. The file with the number is replaced last and in one step, so at any
+    moment it names a complete model. While a position exists, no other process can use its folder.
+
+    Args:
+        folder: Folder of ``position.json`` and the model. It is made if it does not exist.
+        stream: The stream that the model is trained on.
+        every: Batches from one saving to the next. Default 100.
+        stop: Once it is set, the training ends after the current batch and is saved. Default None:
+            nothing stops it.
+
+    Attributes:
+        batches: How many batches the model was trained on so far.
+
+    Raises:
+        VideoloadError: ``folder`` belongs to a stream of other videos, another clip spec or other
+            options; or another process uses it; or it cannot be made.
+        SpecError: The stream leaves out bad clips or has no order, so that batches have no number.
+    """
+
+    def __init__(
+        self,
+        folder: str | os.PathLike[str],
+        stream: Stream,
+        every: int = 100,
+        *,
+        stop: Event | None = None,
+    ) -> None:
+        super().__init__()
+        self._every = whole("every", every)
+        check_numbered(stream.options, "a position")
+        self._folder = Path(folder)
+        self._stream = stream
+        self._stop = stop or Event()
+        self._file = self._folder / "position.json"
+        self._unfinished = self._folder / "unfinished.keras"
+        self._identity = stream._readers.identity
+        self.batches = 0
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            self._lock = _Lock.of(self._folder)
+            saved = _content(self._file)
+        except OSError as error:
+            raise VideoloadError(f"{error.filename or folder}: {error.strerror}") from None
+        self._known = [saved]  # Any other content was saved by another position.
+        if saved is not None:
+            self.batches, copies = _read(self._file, saved, self._identity)
+            try:
+                stream._readers.use_copies(copies)
+            except ValueError:
+                raise VideoloadError(f"{self._file} is damaged: use another folder") from None
+        self._saved = self._epoch_began = self._fitted = self.batches
+
+    @property
+    def model_file(self) -> Path:
+        """The file of the model that was saved last."""
+        return self._model_after(self._saved)
+
+    def load_model(self, **options: Any) -> Any:
+        """The model that was saved last, with its optimizer.
+
+        `remaining` continues after the batches of this model, whatever was trained since.
+
+        Args:
+            **options: As in ``keras.saving.load_model``, for example ``custom_objects``.
+
+        Returns:
+            The compiled ``keras.Model``.
+
+        Raises:
+            VideoloadError: No model was saved yet, or its file is missing or damaged.
+        """
+        if not self._file.exists():
+            raise VideoloadError(f"no model was saved in {self._folder} yet")
+        if not zipfile.is_zipfile(self.model_file):
+            raise VideoloadError(f"{self.model_file} is missing or damaged: use another folder")
+        model = keras.saving.load_model(self.model_file, **options)
+        self.batches = self._saved  # A fit that runs meanwhile has its own count.
+        return model
+
+    def remaining(self, epochs: int, *, info: bool = False) -> Iterator[dict[str, Any]]:
+        """What is left of a training, as arguments of ``fit``.
+
+        There are two parts at most: the rest of an interrupted epoch, and the whole epochs after
+        it. Call ``fit`` with each part, and with this callback, before you take the next one.
+
+        Args:
+            epochs: Epochs in all, including those trained before.
+            info: Whether ``x`` has batches with their info, for a ``map`` of yours. Default False.
+
+        Yields:
+            ``x``, ``steps_per_epoch``, ``initial_epoch``, ``epochs`` and ``shuffle`` of ``fit``.
+            ``x`` is a dataset, or with Keras on PyTorch or JAX an iterator of NumPy arrays.
+        """
+        of_tensorflow = keras.config.backend() == "tensorflow"
+        read = self._stream.dataset if of_tensorflow else self._stream.batches
+        size, epochs = len(self._stream), whole("epochs", epochs, 0)
+        while self.batches < epochs * size and not self._stop.is_set():
+            before = self.batches
+            done, rest = divmod(before, size)
+            until = done + 1 if rest else epochs
+            yield {
+                "x": read(before, until, info=info), "initial_epoch": done,
+                "epochs": until, "steps_per_epoch": size - rest, "shuffle": False,
+            }  # fmt: skip
+            if self.batches == before:
+                raise VideoloadError(
+                    "no batch was trained on since the last part: give the position to fit, in "
+                    "callbacks=[...], and all that remaining() yields"
+                )
+            if self.model.stop_training:  # EarlyStopping sets it.
+                return
+
+    def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
+        """Refuse a ``fit`` that would train on other batches than are counted."""
+        at_once = getattr(self.model, "steps_per_execution", 1)
+        steps = (self.params or {}).get("steps") or len(self._stream)
+        if steps % at_once:  # Keras would take the missing ones from the next epoch.
+            raise SpecError(
+                f"steps_per_execution={at_once} does not divide the {steps} batches to train on: "
+                "compile the model with another one"
+            )
+        self._fitted = self.batches
+        try:
+            with TemporaryFile(dir=self._folder):
+                pass  # An error comes now, not after the first batches.
+        except OSError as error:
+            raise VideoloadError(f"{self._folder}: {error.strerror}") from None
+
+    def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
+        """Keras counts the batches of an epoch from here."""
+        self._epoch_began = self._fitted
+
+    def on_train_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:
+        """Count the batch, and save when it is time."""
+        at_once = getattr(self.model, "steps_per_execution", 1)
+        batch -= batch % at_once  # some versions of Keras tell its first batch, others its last
+        self.batches = self._fitted = self._epoch_began + batch + at_once
+        if self._stop.is_set():
+            self.model.stop_training = True
+        elif self.batches - self._saved >= self._every:
+            self._save()
+
+    def on_train_end(self, logs: dict[str, Any] | None = None) -> None:
+        """Save if any batch was trained on since the last saving."""
+        self.batches = self._fitted
+        if self.batches != self._saved:  # Otherwise this model is saved already.
+            self._save()
+
+    def _save(self) -> None:
+        # The file gets the name of a model only when it is complete.
+        values = {
+            "batches": self.batches, "stream": self._identity.settings,
+            "copies": self._stream._readers.copies,
+        }  # fmt: skip
+        content = json.dumps(values).encode() + b"\n"
+        try:
+            if (here := _content(self._file)) not in self._known:
+                raise VideoloadError(
+                    f"{self._folder}: another training has saved here meanwhile: give each its own "
+                    "folder"
+                )
+            before = None if here is None else self.model_file
+            self._known = [here, content]
+            self._unfinished.unlink(missing_ok=True)
+            self.model.save(self._unfinished)
+            with self._unfinished.open("rb") as written:
+                os.fsync(written.fileno())  # Otherwise a power failure may leave it empty.
+            self._unfinished.replace(self._model_after(self.batches))
+            with new_file(self._file, alone=True) as number:
+                number.write(content)
+                number.flush()
+                os.fsync(number.fileno())
+        except OSError as error:
+            with suppress(OSError):
+                self._unfinished.unlink()  # The disk may be full.
+            why = error.strerror or error
+            raise VideoloadError(f"{self._folder}: the model cannot be saved: {why}") from None
+        self._saved = self.batches
+        if before not in (None, self.model_file):
+            before.unlink(missing_ok=True)
+
+    def _model_after(self, batches: int) -> Path:
+        return self._folder / f"model-{batches}.keras"
+
+
+class _Lock:
+    """A folder that this process alone trains in, for as long as a `Position` holds this."""
+
+    _held: ClassVar[WeakValueDictionary[Path, _Lock]] = WeakValueDictionary()
+
+    @classmethod
+    def of(cls, folder: Path) -> _Lock:
+        """The lock of a folder; all positions of this process share it. Raises VideoloadError."""
+        key = folder.resolve()
+        if (lock := cls._held.get(key)) is None:
+            lock = cls._held[key] = cls(folder)
+        return lock
+
+    def __init__(self, folder: Path) -> None:
+        try:
+            file = os.open(folder / "position.lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
+        except OSError as error:
+            if error.errno == errno.ELOOP:
+                raise VideoloadError(f"{folder}/position.lock is a link: delete it") from None
+            return  # Nothing can be saved here. `on_train_begin` says so.
+        finalize(self, os.close, file)  # This unlocks it, and so does the end of the process.
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = os.read(file, 20).decode(errors="replace") or "another process"
+            raise VideoloadError(
+                f"{folder} is in use by {holder}: wait for its end, or use another folder"
+            ) from None
+        except OSError:
+            return  # This file system knows no locks.
+        os.ftruncate(file, 0)
+        os.write(file, f"process {os.getpid()}".encode())
+
+
+def _content(file: Path) -> bytes | None:
+    return file.read_bytes() if file.exists() else None
+
+
+def _read(file: Path, content: bytes, identity: Identity) -> tuple[int, str]:
+    """How many batches of this stream were trained on, and which copies of files it uses. Raises
+    VideoloadError."""
+    try:
+        saved = json.loads(content)
+        batches, settings = saved["batches"], dict(saved["stream"])
+    except (ValueError, TypeError, KeyError):
+        batches, settings = None, {}
+    if type(batches) is not int or batches < 0:
+        raise VideoloadError(f"{file} is damaged: use another folder")
+    if difference := identity.difference(settings):
+        raise VideoloadError(
+            f"{file} belongs to another stream ({difference}): use the old settings, or another "
+            "folder"
+        )
+    return batches, str(saved.get("copies", ""))

@@ -1,0 +1,190 @@
+"""`Meter` counts what the readers of a stream ask for and get, and what workers do for it."""
+
+from __future__ import annotations
+
+import math
+import platform
+import threading
+import time
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from videoload.engine.stats import ClipTimes, SlowFile, StreamStats, Totals, WorkerRecord
+from videoload.engine.verdict import judge
+from videoload.engine.waiting import Figures, Taken, figures
+from videoload.engine.work import NO_WORK, FileTimes, Work, WorkHistory, total
+from videoload.errors import BadVideo
+from videoload.host import cores
+
+_REMEMBERED = 4096  # batches: minutes or hours, and half a megabyte
+_STEPS_BEFORE = 64
+_SOME = 0.01  # of the clips: below that, nothing is said
+_BOOKED = 64  # events at once, since the first one of them finds the caches cold
+
+
+class Meter:
+    """Counts for one stream. Each reader calls it in its own thread, and the I/O thread too."""
+
+    def __init__(
+        self, path: Callable[[int], str] = str, storage: Callable[[], str] = str,
+        function: str = "", lost: Callable[[], str] = str,
+    ) -> None:  # fmt: skip
+        """``path`` gives the path of a video. ``storage`` tells what that of the videos says
+        instead of giving them, ``function`` what of the user's makes clips, and ``lost`` which
+        workers died or are silent."""
+        self.copied = 0
+        self._path, self._storage, self._lost = path, storage, lost
+        self._function = function
+        self._lock = threading.RLock()  # a signal handler may ask for figures
+        self._taken: deque[Taken] = deque(maxlen=_REMEMBERED)
+        self._waiting: dict[int, float] = {}  # since when, by reader
+        self._batches = self._clips = 0
+        self._blocked_s = 0.0  # of waits that have ended
+        self._first_requested: float | None = None
+        self._first_batch_s: float | None = None
+        self._history, self._files = WorkHistory(), FileTimes()
+        self._events: deque[Callable[[], None]] = deque()  # to be booked
+        self._marks: dict[str, float] = {}
+
+    # Called by readers and by the I/O thread. Nobody waits for the lock: the thread that holds it
+    # may be inside Python's garbage collector, which may wait for a reader to leave (see
+    # `frameworks.tfdata`).
+
+    def requested(self, reader: int) -> None:
+        self._events.append(partial(self._book_asked, reader, time.monotonic()))
+
+    def got(self, reader: int, clips: int) -> None:
+        self._events.append(partial(self._book_got, reader, time.monotonic(), clips))
+
+    def left(self, reader: int) -> None:
+        self._events.append(partial(self._book_left, reader, time.monotonic()))
+
+    def worked(
+        self, worker: str, work: Work, clips: Sequence[tuple[int, float]], now: float
+    ) -> None:
+        """A worker answered a lease. ``clips``: each clip's video, and the seconds that the worker
+        says it took."""
+        self._events.append(partial(self._book_worked, worker, work, clips, now))
+        if len(self._events) >= _BOOKED and self._lock.acquire(blocking=False):
+            try:
+                self._book()
+            finally:
+                self._lock.release()
+
+    # Booking, with the lock
+
+    def _book(self) -> None:
+        """Book what happened since the last time."""
+        while self._events:
+            self._events.popleft()()
+
+    def _book_worked(
+        self, worker: str, work: Work, clips: Sequence[tuple[int, float]], now: float
+    ) -> None:
+        self._history.add(now, worker, work)
+        for video, seconds in clips:
+            if 0 < seconds <= work.busy_s:  # a worker may claim anything
+                self._files.add(video, seconds)
+
+    def _book_asked(self, reader: int, now: float) -> None:
+        self._waiting[reader] = now
+        if self._first_requested is None:
+            self._first_requested = now
+
+    def _book_got(self, reader: int, now: float, clips: int) -> None:
+        requested = self._waiting.pop(reader, now)
+        self._taken.append(Taken(reader, requested, now, clips))
+        if self._first_batch_s is None:
+            self._first_batch_s = now - (self._first_requested or requested)
+        self._batches += 1
+        self._clips += clips
+        self._blocked_s += now - requested
+
+    def _book_left(self, reader: int, now: float) -> None:
+        if (requested := self._waiting.pop(reader, None)) is not None:
+            self._blocked_s += now - requested
+
+    # Results
+
+    def totals(self) -> Totals:
+        """What was counted since the beginning. Waits that still go on are included."""
+        with self._lock:
+            self._book()
+            now = time.monotonic()
+            going_on = sum(now - requested for requested in self._waiting.values())
+            blocked_s = self._blocked_s + going_on
+            return Totals(self._batches, self._clips, blocked_s, self._first_batch_s)
+
+    def work(self, since: float) -> dict[str, Work]:
+        with self._lock:
+            self._book()
+            return self._history.read(since)
+
+    def since(self, mark: str) -> float:
+        """Seconds since the last call with this mark; infinity at the first call."""
+        now = time.monotonic()
+        before, self._marks[mark] = self._marks.get(mark, -math.inf), now
+        return now - before
+
+    def read(
+        self,
+        workers: Sequence[WorkerRecord],
+        bad_videos: tuple[BadVideo, ...],
+        window_s: float = math.inf,
+    ) -> StreamStats:
+        """The figures so far, or of the last ``window_s`` seconds. ``workers`` are connected."""
+        found, measured, works = self._measure(workers, window_s)
+        with self._lock:
+            batches, clips, files = self._batches, self._clips, self._files.read()
+        verdict = judge(
+            found, measured, cores=cores(), own_host=platform.node(), files=files,
+            storage=self._storage(), function=self._function, lost=self._lost(),
+        )  # fmt: skip
+        if window_s < math.inf:
+            batches, clips = found.batches, found.clips
+        # Infinity if all batches were empty.
+        batch_clips = found.clips / found.batches if found.clips else math.inf
+        work = total(works.values())
+        no_room = work.no_room / max(1, work.clips)
+        full = f" The frame store is full: {no_room:.0%} of the clips are decoded each time."
+        return StreamStats(
+            batches=batches,
+            clips=clips,
+            clips_per_s=found.clips_per_s,
+            wait_share=found.wait_share,
+            copied=self.copied,
+            workers=tuple(worker.stats() for worker in measured),
+            bad_videos=bad_videos,
+            verdict=verdict.sentence + full * (no_room > _SOME),
+            bottleneck=verdict.bottleneck,
+            workers_wanted=verdict.wanted,
+            utilisation=verdict.utilisation,
+            steps_per_s=found.clips_per_s / batch_clips,
+            ceiling_steps_per_s=found.demand / batch_clips,
+            clip_times=ClipTimes._of(work),
+            slowest_files=tuple(
+                SlowFile(self._path(file.video), file.clips, file.seconds / file.clips)
+                for file in files.slowest
+            ),
+            kept_share=work.kept / max(1, work.clips),
+            no_room_share=no_room,
+        )
+
+    def _measure(
+        self, workers: Sequence[WorkerRecord], window_s: float
+    ) -> tuple[Figures, list[WorkerRecord], dict[str, Work]]:
+        with self._lock:
+            self._book()
+            taken, waiting, now = list(self._taken), dict(self._waiting), time.monotonic()
+        since = now - window_s
+        # A few steps before the window tell what a pause is.
+        taken = taken[max(0, bisect_right(taken, since, key=_got) - _STEPS_BEFORE) :]
+        works = self.work(since)
+        measured = [worker._replace(work=works.get(worker.name, NO_WORK)) for worker in workers]
+        return figures(taken, waiting, now, since), measured, works
+
+
+def _got(taken: Taken) -> float:
+    return taken.got

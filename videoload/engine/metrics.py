@@ -1,0 +1,90 @@
+"""The figures of a client and its streams for Prometheus. Pure: plain data in and out.
+
+The names are close to the names that Ray Data has for the same things.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Literal
+
+from videoload.engine.stats import StreamRecord, StreamStats, WorkerStats
+from videoload.wire.metrics_port import Metric
+
+WINDOW_S = 60.0  # the gauges of a stream cover the last minute
+_MAX_TIMES = 2  # no more than this many times the present workers are asked for at once
+
+_Kind = Literal["counter", "gauge"]
+
+_STREAMS: tuple[tuple[_Kind, str, str, Callable[[StreamRecord], float | None]], ...] = (
+    ("counter", "batches_total", "Batches handed over.", lambda s: s.totals.batches),
+    ("counter", "clips_total", "Clips in them.", lambda s: s.totals.clips),
+    ("counter", "copied_batches_total", "Batches that were copied: too many are kept.",
+     lambda s: s.stats.copied),
+    ("counter", "iter_blocked_seconds_total", "Seconds that the trainer waited for batches.",
+     lambda s: s.totals.blocked_s),
+    ("gauge", "wait_ratio", "Share of the last minute that the trainer waited.",
+     lambda s: s.stats.wait_share),
+    ("gauge", "clips_per_second", "Clips per second, over the last minute.",
+     lambda s: s.stats.clips_per_s),
+    ("gauge", "kept_ratio", "Share of the last minute's clips that came from the frame store.",
+     lambda s: s.stats.kept_share),
+    ("gauge", "no_room_ratio", "Share of the last minute's clips with no room in the frame store.",
+     lambda s: s.stats.no_room_share),
+    ("gauge", "bad_videos", "Videos that could not be decoded.",
+     lambda s: len(s.stats.bad_videos)),
+    ("gauge", "max_bad_videos", "Bad videos that max_bad allows.", lambda s: s.max_bad),
+    ("counter", "changed_files_total", "Files that became others while the stream ran.",
+     lambda s: s.changed),
+    ("gauge", "time_to_first_batch_seconds", "From the first request to the first batch.",
+     lambda s: s.totals.first_batch_s),
+)  # fmt: skip
+
+
+def families(
+    streams: Sequence[StreamRecord], workers: Sequence[WorkerStats], *, began_s: float, gone: int,
+    refused: Mapping[str, int], decoded: int,
+) -> Iterable[Metric]:  # fmt: skip
+    """The metrics of a client that ``began_s`` after 1970. The records of ``streams`` cover
+    `WINDOW_S`. ``workers`` are connected, ``gone`` have left, and all of them ``decoded`` that many
+    clips. Workers were ``refused`` that many times for each cause."""
+    yield _metric("gauge", "start_time_seconds", "When the client was made.", [({}, began_s)])
+    for kind, name, text, value in _STREAMS:
+        found = [({"stream": str(s.stream)}, value(s)) for s in streams]
+        yield _metric(kind, name, text, [(label, v) for label, v in found if v is not None])
+    # An alert needs a 0 where no worker is connected: no sample at all would raise none.
+    hosts = Counter(worker.host for worker in workers) or {"": 0}
+    yield _metric("gauge", "workers", "Worker processes that are connected.", [
+        ({"host": host}, number) for host, number in hosts.items()
+    ])  # fmt: skip
+    yield _metric("gauge", "worker_clips_per_second", "Clips per second of decoding, per worker.", [
+        ({"worker": worker.name, "host": worker.host}, worker.clips_per_s) for worker in workers
+    ])  # fmt: skip
+    yield _metric("counter", "decoded_clips_total", "Clips decoded by all workers.",
+                  [({}, decoded)])  # fmt: skip
+    yield _metric("counter", "workers_departed_total", "Workers that have left.", [({}, gone)])
+    yield _metric("counter", "workers_refused_total", "Workers that were refused, each time.",
+                  [({"cause": cause}, times) for cause, times in refused.items()])  # fmt: skip
+    wanted = workers_wanted([s.stats for s in streams], len(workers))
+    # What nobody knows is no number: an autoscaler keeps what it has where there is no sample.
+    yield _metric("gauge", "workers_wanted", "Worker processes that are enough.",
+                  [] if wanted is None else [({}, wanted)])  # fmt: skip
+
+
+def workers_wanted(streams: Sequence[StreamStats], workers: int) -> int | None:
+    """How many workers the verdicts on all streams ask for together, at most twice the present
+    ones; 0 if nobody reads. None if it is not known: before the first steps of a training, and
+    while its storage does not answer."""
+    if not any(stats.clips_per_s or stats.wait_share for stats in streams):
+        return 0
+    wanted = [stats.workers_wanted for stats in streams if stats.workers_wanted is not None]
+    if not wanted and workers:
+        return None
+    return max(1, min(sum(wanted), _MAX_TIMES * workers))
+
+
+def _metric(
+    kind: _Kind, name: str, text: str, samples: Sequence[tuple[Mapping[str, str], float]]
+) -> Metric:
+    return Metric(f"videoload_{name}", kind, text, samples)

@@ -1,0 +1,285 @@
+"""What slows a training down, in plain English, and how many workers are enough. Pure.
+
+The number of workers is demand divided by the mean rate of a worker, as the autoscaler of tf.data's
+service computes it. *Demand* is the clips per second that the trainer would take if it never
+waited; its steps tell. The *rate* is the clips per second of a worker while it decodes. Neither
+depends on who waits for whom at the moment. So one look at a slow stream tells what a fast one
+needs.
+
+More workers help only if decoding is the slow part and there is room for them. So the other causes
+are checked first, and the first one found is reported: workers that are lost, a storage that does
+not give the videos, a full line, the user's function, a few slow files, one host or worker much
+slower than the others, cores that are all busy.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Literal
+
+from videoload.engine.stats import WorkerRecord
+from videoload.engine.waiting import Figures, count
+from videoload.engine.work import SlowFiles, Work, total
+
+Bottleneck = Literal[
+    "unknown", "trainer", "decoding", "function", "storage", "cores", "line", "host", "files",
+    "workers", "batches",
+]  # fmt: skip
+
+_ENOUGH = 0.05  # with enough workers, the trainer waits this share of the time at most
+_KEEPS_UP = 0.10  # below this share of waiting, nothing is recommended
+STALLED_S = 5.0  # a longer wait that still goes on is reported instead of anything else
+_LINE = 0.3  # share of the time with a lease that workers wait for a full line
+_FILES, _FEW = 0.2, 0.1  # share of the decoding for this share of the files: a few slow files
+_SLOW = 2.0  # times as slow as the others
+_KNOWN = 3  # a worker's pace is known after this many leases
+_AT_WORK = 0.7  # share of its time that a decoding worker wants a core; else it waits for storage
+_NO_CORE = 0.2  # share of that time that it has no core, if all cores are busy
+_STORAGE = 0.5  # share of their work that workers wait for slow storage
+_DOUBLE = 2  # times the present workers, at most, are asked for then
+_FUNCTION = 0.5  # share of their work that is the user's own function
+_IDLE = 0.5  # workers that are busy for less of their time are not too few
+_COMPUTES_S = 0.002  # A loop that uses a batch for less computes nothing with it.
+_MOST = 64  # times the present workers; a larger number means nothing
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What slows the training down, in one word and in plain English.
+
+    With ``wanted`` workers like these, the trainer would wait a twentieth of the time at most; None
+    if that is not known. ``utilisation`` is the share of their time that workers are busy.
+    """
+
+    bottleneck: Bottleneck
+    sentence: str
+    wanted: int | None = None
+    utilisation: float = 0.0
+
+
+def judge(
+    found: Figures, workers: Sequence[WorkerRecord], *, cores: int, files: SlowFiles,
+    own_host: str = "", storage: str = "", function: str = "", lost: str = "",
+) -> Verdict:  # fmt: skip
+    """What the figures mean. ``cores`` are the cores of ``own_host`` that workers may use.
+    ``storage``: what it says instead of giving the videos. ``function``: the user's own, which
+    makes clips. ``lost``: the workers that died or are silent, by host."""
+    works = total(worker.work for worker in workers)
+    utilisation = works.busy_s / works.passed_s if works.passed_s > 0 else 0.0
+    computes = found.step_s >= _COMPUTES_S
+    # While the storage refuses, more workers would ask it more often.
+    need = workers_needed(found, workers) if computes and not storage else None
+    wanted = None if need is None else max(1, math.ceil(need))
+
+    def verdict(bottleneck: Bottleneck, *sentences: str) -> Verdict:
+        return Verdict(bottleneck, " ".join(sentences), wanted, utilisation)
+
+    waits, stalls = f"The trainer waits {found.wait_share:.0%} of the time", False
+    if found.stalled_s >= STALLED_S:
+        waits, stalls = f"The trainer has been waiting for {found.stalled_s:.0f} s", True
+    elif not found.batches:
+        return verdict("unknown", "Nothing was read yet.")
+    elif found.wait_share <= _KEEPS_UP:
+        too_many = wanted is not None and wanted < len(workers)
+        enough = [f"{_are(wanted or 0)} enough; {len(workers)} are running."] if too_many else []
+        return verdict("trainer", f"Decoding keeps up. {waits}.", *enough)
+    if lost:
+        return verdict("workers", f"{waits}.", f"Workers are lost. {lost}.")
+    if storage:
+        return verdict("storage", f"{waits}.", f"The videos cannot be read: {storage}.")
+    if not workers:
+        return verdict("workers", f"{waits}.", "No worker is connected.")
+    if stalls:
+        none = f"{_are(len(workers))} connected, but none delivers."
+        return verdict("workers", f"{waits}.", none)
+    most_is_first = found.first_s > found.wait_share * found.reading_s / 2
+    if most_is_first and found.later_share <= _KEEPS_UP:
+        first = f"most of it for the first batches ({found.first_s:.1f} s)"
+        return verdict("batches", f"Decoding keeps up. {waits}, {first}.")
+    bottleneck, why = _reason(workers, files, utilisation)
+    waited = _waited_for_storage(works)
+    if (
+        bottleneck not in ("line", "batches")
+        and function
+        and works.transform_s > _FUNCTION * works.busy_s
+    ):
+        share, clip_s = works.transform_s / works.busy_s, works.transform_s / max(1, works.clips)
+        return verdict(
+            "function",
+            f"transform {function} is too slow. {waits}{_steps(found)}.",
+            f"It takes {share:.0%} of the workers' time, {1000 * clip_s:.0f} ms a clip.",
+        )
+    if bottleneck == "decoding" and not computes and waited <= _STORAGE:
+        return verdict(
+            "decoding",
+            "The loop computes nothing between two batches, so it reads as fast as "
+            f"{_decode(len(workers))}: {found.clips_per_s:.0f} clips/s.",
+        )
+    if bottleneck == "decoding":
+        if waited > _STORAGE and wanted is not None:  # it may have no room for more of them
+            wanted = min(wanted, _DOUBLE * len(workers))
+        bottleneck, why, wanted = _more(workers, wanted, cores, own_host)
+        if bottleneck == "decoding" and waited > _STORAGE:
+            bottleneck = "storage"
+            why = f"Workers spend {waited:.0%} of their work waiting for their storage. {why}"
+    return verdict(bottleneck, f"Decoding is too slow. {waits}{_steps(found)}.", why)
+
+
+def workers_needed(found: Figures, workers: Iterable[WorkerRecord]) -> float | None:
+    """Workers that meet the demand if the trainer may wait a twentieth of the time. None if that is
+    not known: without a step between two waits, the demand is infinite."""
+    rates = [rate for worker in workers if (rate := _rate(worker.work)) > 0]
+    if not rates or not found.demand or math.isinf(found.demand):
+        return None
+    return (1 - _ENOUGH) * found.demand * len(rates) / sum(rates)
+
+
+def _are(workers: int) -> str:
+    return "1 worker is" if workers == 1 else f"{workers} workers are"
+
+
+def _decode(workers: int) -> str:
+    return "1 worker decodes" if workers == 1 else f"{workers} workers decode"
+
+
+def _rate(work: Work) -> float:
+    """Clips per second of a worker, if it had a core for itself."""
+    busy_s = work.busy_s
+    if _wants_core(work):
+        busy_s -= min(work.no_core_s, 0.9 * busy_s)
+    return work.clips / busy_s if busy_s > 0 else 0.0
+
+
+def _wants_core(work: Work) -> bool:
+    return work.core_s + work.no_core_s > _AT_WORK * work.busy_s
+
+
+def _waited_for_storage(work: Work) -> float:
+    """The share of their work that workers had no core and wanted none; 0 if the kernel does not
+    report it."""
+    cores_s = work.core_s + work.no_core_s
+    waited_s = work.busy_s - work.transform_s - cores_s if cores_s > 0 else 0.0
+    return max(0.0, waited_s) / work.busy_s if work.busy_s > 0 else 0.0
+
+
+def _core_share(work: Work) -> float:
+    """How much of a core it has while it wants one."""
+    wants_s = work.core_s + work.no_core_s
+    return work.core_s / wants_s if _wants_core(work) and wants_s > 0 else 1.0
+
+
+def _is_short_of_cores(work: Work) -> bool:
+    return _wants_core(work) and work.no_core_s > _NO_CORE * (work.core_s + work.no_core_s)
+
+
+def _reason(
+    workers: Sequence[WorkerRecord], files: SlowFiles, utilisation: float
+) -> tuple[Bottleneck, str]:
+    hosts: dict[str, list[WorkerRecord]] = defaultdict(list)
+    for worker in workers:
+        hosts[worker.host].append(worker)
+    if full_line := _full_line(
+        {
+            host: [worker.work for worker in there if not worker.is_child]
+            for host, there in hosts.items()
+        }
+    ):
+        return "line", full_line
+    if files.share > _FILES and files.slow <= max(1, _FEW * files.met):
+        take = "1 file takes" if files.slow == 1 else f"{files.slow} files take"
+        return "files", f"{take} {files.share:.0%} of the decoding time."
+    works = {host: total(worker.work for worker in there) for host, there in hosts.items()}
+    if min(map(_waited_for_storage, works.values())) > _STORAGE:  # of all, and not of one host
+        return "decoding", ""
+    slow = _slower({f"Host {host}": work for host, work in works.items()})
+    slow = slow or _slower({f"Worker {worker.name}": worker.work for worker in workers})
+    if slow is not None:
+        return "host", f"{slow[0]} is {slow[1]:.0f} times as slow as the others."
+    if utilisation < _IDLE:
+        return "batches", (
+            f"Workers are busy only {utilisation:.0%} of the time, so more workers would not help. "
+            "Try more slots= or longer epochs."
+        )
+    return "decoding", ""
+
+
+def _full_line(remote: Mapping[str, list[Work]]) -> str:
+    """Which line is full: that of one host, if the others do not wait, or else the trainer's."""
+    works = {host: total(there) for host, there in remote.items() if there}
+    waiting = [
+        host for host, work in works.items() if work.wire_s > _LINE * (work.busy_s + work.wire_s)
+    ]
+    if not waiting:
+        return ""
+    work = total(works[host] for host in waiting)
+    number = sum(len(remote[host]) for host in waiting)
+    share = work.wire_s / (work.busy_s + work.wire_s)
+    rate = work.sent_bytes * number / work.passed_s
+    whose = f"{count(number, 'worker')} of {len(waiting)} hosts"
+    if len(waiting) == 1:
+        whose = f"host {waiting[0]}"
+    full = f"The line from {whose} is full ({_mb(rate)})."
+    return f"{full} Workers wait for it {share:.0%} of their time with a clip."
+
+
+def _mb(bytes_per_s: float) -> str:
+    return f"{bytes_per_s / 1e6:.1f} MB/s"
+
+
+def _slower(works: Mapping[str, Work]) -> tuple[str, float] | None:
+    """The one that is much slower than the median of the others, and how many times."""
+    paces = {name: work.clip_s for name, work in works.items() if work.leases >= _KNOWN}
+    if len(paces) < 2:
+        return None
+    name = max(paces, key=lambda name: paces[name])
+    others = median(pace for other, pace in paces.items() if other != name)
+    times = paces[name] / others if others > 0 else 1.0
+    return (name, times) if times >= _SLOW else None
+
+
+def _more(
+    workers: Sequence[WorkerRecord], wanted: int | None, cores: int, own_host: str
+) -> tuple[Bottleneck, str, int | None]:
+    """What would help, and how many workers are wanted: no fewer than there are, as long as they
+    have no whole core each, and no more, which would only share the same cores."""
+    have = len(workers)
+    hosts: dict[str, list[Work]] = defaultdict(list)
+    here: list[Work] = []
+    for worker in workers:
+        is_here = worker.is_child or worker.host == own_host
+        (here if is_here else hosts[worker.host]).append(worker.work)
+    work = total(here)
+    full = _is_short_of_cores(work) or (len(here) >= cores and _wants_core(work))
+    crowded = [host for host, works in hosts.items() if _is_short_of_cores(total(works))]
+    there = f"all cores of {'hosts' if len(crowded) > 1 else 'host'} {', '.join(crowded)}"
+    is_known = wanted is not None and wanted <= _MOST * have
+    missing = (wanted or 0) - have
+    if not full and (here or len(crowded) < len(hosts)):
+        about = f"about {count(max(1, missing), 'worker')}" if is_known else "workers"
+        like = "like this one" if have == 1 else "like these"
+        where = f", but elsewhere: {there} are busy" if crowded else ""
+        return "decoding", f"Add {about} {like}{where}.", wanted
+    spare = max(0, len(here) - cores) if full else 0
+    busy = "The only core is busy" if cores == 1 else f"All {cores} cores are busy"
+    if crowded:
+        busy = f"{busy}, and {there} too" if full else f"A{there[1:]} are busy"
+    have_cores = sum(_core_share(worker.work) for worker in workers)
+    more = max(1, math.ceil((wanted or 0) - have_cores))
+    where = "another host" if is_known and more == 1 else "other hosts"
+    about = f"about {count(more, 'worker')}" if is_known else "workers"
+    limit = f": here, {_are(cores)} as quick as {len(here)}" if spare else ""
+    told = f"{busy}{limit}. Add {about} on {where}."
+    return "cores", told, None if wanted is None else max(wanted, have - spare)
+
+
+def _steps(found: Figures) -> str:
+    """The trainer's steps per second, with and without loading."""
+    clips = found.clips / found.batches if found.batches else 0.0
+    if not clips:
+        return ""
+    could, takes = found.demand / clips, found.clips_per_s / clips
+    return f" ({takes:.3g} of {could:.3g} steps/s)" if math.isfinite(could) else ""

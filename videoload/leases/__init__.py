@@ -1,1 +1,0 @@
-"""Which worker owes which clip. Pure: events in, commands out. Start at `table`."""

@@ -1,1 +1,0 @@
-"""What a model says of every window of whole recordings."""

@@ -1,1 +1,0 @@
-"""Child processes: started, watched, replaced, stopped."""

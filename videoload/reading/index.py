@@ -1,0 +1,376 @@
+"""What is known of a video file: how many frames, in which order, and where decoding can start.
+
+**Frame i is the i-th picture in display order: the i-th frame that a complete sequential decode
+outputs.** Headers and time stamps can be wrong about it. If container index, packet sizes and the
+headers of all pictures prove which frames the packets give (see `bitstreams.proofs`), nothing is
+decoded. If they do not, one complete decode tells. It keeps a checksum of every frame, and each
+frame that comes out later must have that checksum.
+
+An index depends only on the bytes of the file. It is found out once on a host (see `indexes`).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from contextlib import closing
+from fractions import Fraction
+from typing import Any, NamedTuple
+from zlib import compress, crc32, decompressobj
+from zlib import error as zlib_error
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+from cachetools import LRUCache
+
+from videoload.bitstreams.pictures import Ints, compact
+from videoload.clips.video_info import VideoInfo, as_plain, from_plain
+from videoload.errors import named
+from videoload.logs import Log, RateLimitedLog
+from videoload.reading.avi_video import CHUNK, AviPackets, AviVideo
+from videoload.reading.containers import NotedPackets, OpenedVideo, is_named_avi
+from videoload.reading.display import Display, display_of
+from videoload.reading.frame_decoder import FrameDecoder
+from videoload.reading.order import Order
+from videoload.reading.packets import PacketTable, read_packets, read_plain
+from videoload.reading.plain_avi import PlainAvi, read_plain_avi
+from videoload.reading.timing import Timing
+from videoload.reading.video import Video
+from videoload.stopwatch import Stopwatch
+from videoload.storage.content import Content
+from videoload.storage.files import FIRST_BYTES, Tick, VideoFile
+
+_SLACK_BYTES = 4096  # around packets: headers, a few packets of sound
+_MOST_BYTES = 256 << 20  # of an index
+_LEVEL = 1  # of zlib
+_MOST_PIXELS = 64 << 20  # of a frame; decoders refuse more
+_MOST_ASPECT = 256  # of a pixel
+_LATE_S = 0.25  # a label's time is seldom more exact
+_MAX_KNOWN = 256  # headers: the files of a data set are made by few encoders
+
+_late = RateLimitedLog(Log(__name__))
+
+
+class VideoIndex(NamedTuple):
+    """The index of a video.
+
+    ``positions``: where the data of each packet is, int64 [packets], if the container tells.
+    ``avi``: how packets of an AVI are read there. ``noted``: what each packet must be after a seek.
+    ``opening``: as `VideoFile.opening`.
+    """
+
+    info: VideoInfo
+    order: Order
+    positions: Ints | None = None
+    avi: AviPackets | None = None
+    noted: NotedPackets | None = None
+    opening: Sequence[tuple[int, int]] = ()
+
+    def want(self, file: VideoFile, frames: Iterable[int]) -> None:
+        """Ask for what these frames need of a file on another host: they are needed soon. A small
+        file comes whole: other clips need the rest of it."""
+        if file.fetches:
+            opening = self.opening if self.avi is None else ()
+            is_small = file.size <= FIRST_BYTES
+            file.want(
+                [(0, file.size)] if is_small else [*self.byte_ranges(frames, file.size), *opening]
+            )
+
+    def byte_ranges(self, frames: Iterable[int], size: int) -> list[tuple[int, int]]:
+        """Where the packets for these frames are, as far as the index tells, in a file of ``size``
+        bytes: those from the key frame before each frame to its own."""
+        if self.noted is not None and not self.noted.are_right:
+            return []
+        lasts: dict[int, int] = {}
+        for ordinal in frames:
+            group, packet = self.order.group_of(ordinal), self.order.packet(ordinal)
+            lasts[group] = max(lasts.get(group, -1), packet)
+        found: list[tuple[int, int]] = []
+        for group, last in lasts.items():
+            begin, end = self.order.start(group).position, self._end(group, last, size)
+            if 0 <= begin < end:
+                found.append((max(0, begin - _SLACK_BYTES), min(size, end + _SLACK_BYTES)))
+        return found
+
+    def _end(self, group: int, last: int, size: int) -> int:
+        """Where a packet of a group ends, or else the group."""
+        following = last + 1
+        if self.positions is None:
+            if group + 1 == len(self.order.starts):
+                return size
+            return self.order.start(group + 1).position
+        return size if following >= len(self.positions) else self.positions.item(following)
+
+    @property
+    def memory_bytes(self) -> int:
+        """The memory that it takes, with what Python adds."""
+        info, order = self.info, self.order
+        arrays: list[npt.NDArray[Any] | None] = [
+            None if info.times is None else np.frombuffer(info.times),
+            order.starts, order.starts, order.ordinals, order.ordinals, order.sums,
+            order.unreferenced,
+            self.positions,
+            None if self.avi is None else self.avi.sizes,
+            None if self.noted is None else self.noted.sums,
+        ]  # fmt: skip
+        return 2000 + sum(array.nbytes for array in arrays if array is not None)
+
+    def to_bytes(self, of: bytes = b"") -> bytes:
+        """It as bytes, for the disk, with a checksum of them and of the file that it is ``of``.
+        Numbers that rise are written as their steps, which are small and alike."""
+        order, avi = self.order, self.avi
+        stored = _Stored(
+            self.info, _steps(order.starts), order.ordinals, order.sums,
+            None if avi is not None or self.positions is None else _steps(self.positions),
+            avi and avi._replace(positions=_steps(avi.positions - _before(avi.sizes))),
+            None if self.noted is None else self.noted.sums,
+            order.unreferenced, self.opening,
+        )  # fmt: skip
+        data = compress(msgspec.msgpack.encode(stored, enc_hook=as_plain), _LEVEL)
+        return crc32(data, crc32(of)).to_bytes(4, "little") + data
+
+    @classmethod
+    def from_bytes(cls, data: bytes, of: bytes = b"") -> VideoIndex:
+        """The reverse of `to_bytes`. Raises ValueError for what it has not made of this file."""
+        if crc32(data[4:], crc32(of)).to_bytes(4, "little") != data[:4]:
+            raise ValueError("not an index: its checksum is another one")
+        try:
+            plain = decompressobj().decompress(memoryview(data)[4:], _MOST_BYTES)
+            stored = _STORED.decode(plain)
+        except (msgspec.MsgspecError, zlib_error) as error:  # other code wrote it
+            raise ValueError(f"not an index: {error}") from None
+        avi = stored.avi
+        if avi is not None:  # from the end of a packet to the next one
+            avi = avi._replace(positions=compact(_summed(avi.positions) + _before(avi.sizes)))
+        positions = stored.positions if stored.positions is None else _summed(stored.positions)
+        starts = _summed(stored.starts.reshape(-1, 4))
+        order = Order(stored.info.frames, starts, stored.ordinals, stored.sums, stored.unreferenced)
+        noted = None if stored.noted is None else NotedPackets(stored.noted)
+        return cls(
+            stored.info, order, positions if avi is None else avi.positions, avi, noted,
+            stored.opening,
+        )  # fmt: skip
+
+    def check(self, size: int) -> None:
+        """Check an index that somebody else may have written, of a file of ``size`` bytes: whatever
+        it says of frames, it leads to no place outside the file, and to no memory beyond what such
+        a file can take. Raises ValueError."""
+        info, order, avi, positions = self.info, self.order, self.avi, self.positions
+        frames, places = order.frames, order.starts.astype(np.int64)
+        noted, sizes = self.noted and self.noted.sums, avi and avi.sizes
+        packets = _agreed([order.ordinals, order.unreferenced, noted, positions, sizes])
+        most = size if packets is None else packets
+        across, down = info.coded_size
+        for is_right in (
+            1 <= frames <= size,
+            packets is None or packets <= size,
+            order.ordinals is not None or order.sums is not None or frames <= most,
+            _lie(order.ordinals, -1, frames - 1),
+            order.sums is None or len(order.sums) == frames,
+            info.times is None or len(info.times) == frames,
+            info.times is None or bool(np.isfinite(np.frombuffer(info.times)).all()),
+            _lie(places[:, 0], 0, frames - 1) and bool((np.diff(places[:, 0]) >= 0).all()),
+            _lie(places[:, 1], 0, most - 1) and _lie(places[:, 3], -1, size),
+            _lie(order.unreferenced, 0, most),
+            _lie(positions, -1, size),
+            all(0 <= begin <= end for begin, end in self.opening),
+            min(info.width, info.height) >= 1 and min(info.cut) >= 0,
+            across * down <= _MOST_PIXELS,
+            0 <= info.turns <= 3,
+            info.fps >= 0,
+            1 / _MOST_ASPECT <= info.aspect <= _MOST_ASPECT,
+        ):
+            if not is_right:
+                raise ValueError("it says what is not possible of this file")
+        if avi is not None:
+            self._check_avi(avi, size)
+
+    def _check_avi(self, avi: AviPackets, size: int) -> None:
+        starts, sizes = avi.positions.astype(np.int64), avi.sizes.astype(np.int64)
+        if not (0 <= avi.stream <= 99 and _lie(starts, CHUNK.size, size) and _lie(sizes, 0, size)):
+            raise ValueError("it says what is not possible of this file")
+        if not _lie(starts + sizes, CHUNK.size, size):
+            raise ValueError("packets lie outside the file")
+        try:
+            FrameDecoder.create(avi.codec, avi.parameters, strict=True)
+        except Exception as error:  # PyAV has many kinds
+            raise ValueError(f"no decoder can be made: {error}") from None
+
+
+def _agreed(arrays: Sequence[Any]) -> int | None:
+    """Return the length that arrays of packets have. Raises ValueError if it is not one."""
+    lengths = {len(each) for each in arrays if each is not None}
+    if len(lengths) > 1:
+        raise ValueError("it has several numbers of packets")
+    return next(iter(lengths), None)
+
+
+def _lie(numbers: Ints | None, least: int, most: int) -> bool:
+    """Return whether all numbers are in a range."""
+    if numbers is None or not len(numbers):
+        return True
+    return bool(least <= numbers.min() and numbers.max() <= most)
+
+
+def _steps(numbers: Ints) -> Ints:
+    whole = numbers.astype(np.int64)
+    whole[1:] -= whole[:-1].copy()
+    return compact(whole)
+
+
+def _before(sizes: Ints) -> Ints:
+    """The bytes of all packets before each."""
+    ends: Ints = sizes.cumsum(dtype=np.int64)
+    return ends - sizes
+
+
+def _summed(steps: Ints) -> Ints:
+    return compact(steps.cumsum(axis=0, dtype=np.int64))
+
+
+class _Stored(NamedTuple):
+    """An index, as it is written."""
+
+    info: VideoInfo
+    starts: Ints
+    ordinals: Ints | None
+    sums: Ints | None
+    positions: Ints | None
+    avi: AviPackets | None
+    noted: Ints | None
+    unreferenced: Ints | None
+    opening: Sequence[tuple[int, int]]
+
+
+_STORED = msgspec.msgpack.Decoder(_Stored, dec_hook=from_plain)
+
+
+def open_video(
+    file: VideoFile, index: VideoIndex, *, strict: bool = True, watch: Stopwatch | None = None
+) -> Video:
+    """Open an indexed file for decoding. ``watch``: notes how long seeking takes. Raises
+    BrokenFileError."""
+    if index.avi is not None:
+        return AviVideo(file, index.avi, strict=strict)
+    return OpenedVideo(file, strict=strict, watch=watch, noted=index.noted)
+
+
+class KnownHeaders:
+    """What FFmpeg told of videos that it has opened, for those that begin alike: see
+    `plain_avi`."""
+
+    def __init__(self) -> None:
+        self._known: LRUCache[bytes, tuple[VideoInfo, AviPackets, Fraction]] = LRUCache(_MAX_KNOWN)
+
+    def index_of(self, avi: PlainAvi, content: Content) -> VideoIndex | None:
+        """The index of such a file, if FFmpeg need not open it."""
+        if avi.headers not in self._known:
+            return None
+        info, packets, base = self._known[avi.headers]
+        table = read_plain(avi, content, packets, base)
+        if table is None:
+            return None
+        rate, times, _ = table.timing
+        return _index(info._replace(frames=table.pictures.frames, fps=rate, times=times), table)
+
+    def note(self, avi: PlainAvi, index: VideoIndex, base: Fraction | None) -> None:
+        """FFmpeg has opened a file, which was proven, and told this ``base`` of its times."""
+        packets = index.avi
+        is_as_taken = (
+            packets is not None
+            and packets.codec == "mpeg4"
+            and packets.stream == avi.stream
+            and np.array_equal(packets.positions, avi.positions)
+            and np.array_equal(packets.sizes, avi.sizes)
+        )
+        if packets is not None and base is not None and is_as_taken and index.info.begins == 0:
+            self._known[avi.headers] = index.info, packets, base
+
+
+def find_index(
+    file: VideoFile,
+    tick: Tick,
+    watch: Stopwatch | None = None,
+    headers: KnownHeaders | None = None,
+) -> tuple[VideoIndex | None, Video | None]:
+    """The index of a file, if it can be told without decoding; and the file, if it is open and can
+    be used for decoding. ``headers``: of files that were asked for before. Raises BrokenFileError,
+    OSError."""
+    watch, headers = watch or Stopwatch(), headers or KnownHeaders()
+    with closing(Content(file)) as content:
+        avi = read_plain_avi(content.in_memory()) if is_named_avi(file) else None
+        if avi is not None and (index := headers.index_of(avi, content)) is not None:
+            return index, None
+        # Of an AVI, FFmpeg is asked for its header and its index alone.
+        source = content.ffmpeg_source if is_named_avi(file) else None
+        with watch.phase("open"):
+            opened = OpenedVideo(file, watch=watch, source=source)
+        index = prove_index(opened, content, tick)
+        if avi is not None and index is not None:
+            headers.note(avi, index, opened.stream.time_base)
+    # No decoder is made yet: its memory would be cold when the time for it comes.
+    if index is not None and index.avi is not None:
+        opened.close()
+        return index, None
+    return index, opened
+
+
+def prove_index(opened: OpenedVideo, content: Content, tick: Tick) -> VideoIndex | None:
+    """The index of a file that FFmpeg has just opened, if it can be told without decoding.
+    ``content``: its bytes. Raises OSError."""
+    context = opened.decoder.context
+    # A palette may come with any packet: a seek would lose it.
+    if context.pix_fmt in (None, "pal8") or not (context.width and context.height):
+        return None
+    table = read_packets(opened, content, tick)
+    if table is None:
+        return None
+    opened.noted = table.noted
+    size = context.width, context.height
+    frames = table.pictures.frames
+    ordinals = table.pictures.ordinals
+    display = display_of(opened, tick, begins=ordinals is None or ordinals[0] == 0)
+    info = info_of_file(opened, frames, size, table.timing, display)
+    return _index(info, table, opened.file.opening)
+
+
+def _index(
+    info: VideoInfo, table: PacketTable, opening: Sequence[tuple[int, int]] = ()
+) -> VideoIndex:
+    frames, starts, ordinals, unreferenced = table.pictures
+    firsts = starts if ordinals is None else ordinals[starts]
+    rows = np.array((firsts, starts, table.times[starts], table.positions[starts])).T
+    ordinals = None if ordinals is None else compact(ordinals)
+    order = Order(frames, compact(rows), ordinals, unreferenced=unreferenced)
+    positions = None if table.noted is not None else compact(table.positions)
+    return VideoIndex(info, order, positions, table.avi, table.noted, opening)
+
+
+def info_of_file(
+    opened: OpenedVideo, frames: int, size: tuple[int, int], timing: Timing, display: Display
+) -> VideoInfo:
+    """What a clip depends on, of a file whose frames are decoded to this (width, height)."""
+    turns, mirrored, (left, top, right, bottom), _ = display
+    rate, times, begins = timing
+    _warn_of_late_picture(opened, begins)
+    return VideoInfo(
+        frames, rate, size[0] - left - right, size[1] - top - bottom, turns, mirrored, times,
+        display.cut, None if opened.is_joined else begins, display.aspect,
+    )  # fmt: skip
+
+
+def _warn_of_late_picture(opened: OpenedVideo, begins: Fraction | None) -> None:
+    """Warn if the picture begins after the sound: a player counts seconds from the first of them,
+    and rows count them from the first frame."""
+    start = opened.container.start_time  # of all streams, in microseconds
+    if start is None or begins is None or opened.is_joined:
+        return
+    late_s = float(begins) - start / 1e6
+    if late_s > _LATE_S:
+        _late.add(
+            f"{named(opened.file.path)}: the picture begins {late_s:.3g} s after the sound, and "
+            "start_s, end_s and at_s count from the first frame: of times that a player shows, "
+            f"subtract {late_s:.3g}",
+            time.monotonic(),
+        )

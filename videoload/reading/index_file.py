@@ -1,0 +1,326 @@
+"""The index of a set: what every host would find out of its videos, in one file beside them.
+
+ROOT/.videoload-index is an SQLite file with the table of a host's cache (see `index_cache`), and is
+never changed: another one takes its place. Of a bucket, each host fetches it once.
+
+**A row counts only for the very file**: its key is the version (`VideoFile.version`) of the file
+that it was made from, and its checksum covers both. A row of another file, of other software, or
+with another bit is none. So a wrong index costs time, and changes nothing.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import sqlite3
+import weakref
+from collections.abc import Callable
+from concurrent.futures import Future
+from contextlib import nullcontext, suppress
+from functools import partial
+from hashlib import blake2b
+from pathlib import Path, PurePosixPath
+from tempfile import TemporaryDirectory
+from typing import BinaryIO
+from urllib.parse import quote
+
+from videoload.errors import FileReplacedError, StorageError, VideoError, printable
+from videoload.logs import Log
+from videoload.reading.index import VideoIndex
+from videoload.storage.cache_directories import locked, own_file, own_folder
+from videoload.storage.files import Storage, VideoFile
+from videoload.storage.remote import RemoteStorage
+from videoload.storage.roots import is_url
+from videoload.storage.stores import OBJECT_S, Fetcher, SilentError, UnavailableError
+
+_log = Log(__name__)
+
+NAME = ".videoload-index"
+TABLE = (
+    "CREATE TABLE IF NOT EXISTS indexes "
+    "(path BLOB, identity BLOB, packed BLOB, UNIQUE (path, identity))"
+)
+SOFTWARE = b""  # the path of the row that tells what made the file
+_MAX_ROW_BYTES = 64 << 20
+_MOST_BYTES = 64 << 30  # 10 million files' rows of 6 kB
+_MOST_OF_DISK = 0.25  # of what is free there
+_LOCK_S = 300.0  # that another process may take to fetch the file
+Row = tuple[bytes, bytes, bytes]  # path, version, packed
+
+
+def row_of(path: str, version: bytes) -> bytes:
+    """What the checksum of a row covers as well: a flipped bit may make it another file's row."""
+    return os.fsencode(path) + b"\0" + version
+
+
+class NoIndexError(Exception):
+    """A file is no index that can be used, for the reason that the message says."""
+
+
+class OtherSoftwareError(NoIndexError):
+    """It is one, and other software made it."""
+
+
+class IndexFile:
+    """An index of a set that is open for reading."""
+
+    def __init__(self, file: str | Path, software: str) -> None:
+        """Raises NoIndexError if it is none, or was made by other ``software``."""
+        where = quote(os.fsencode(Path(file).absolute()))
+        try:
+            self._opened = sqlite3.connect(
+                f"file:{where}?mode=ro&immutable=1", uri=True, check_same_thread=False
+            )
+            self._close = weakref.finalize(self, self._opened.close)  # it has several owners
+            self._opened.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MAX_ROW_BYTES)
+            made = self._opened.execute("SELECT sql FROM sqlite_schema WHERE sql NOT NULL")
+            if made.fetchall() != [(TABLE.replace("IF NOT EXISTS ", ""),)]:
+                raise ValueError("it has other tables")
+            [(_, _, version)] = self._rows(SOFTWARE)
+        except (sqlite3.Error, ValueError) as error:
+            raise NoIndexError(f"it is none that videoload has written ({error})") from None
+        if version != software.encode():
+            raise OtherSoftwareError("other software made it; `videoload index` makes it anew")
+
+    def rows(self, path: str) -> list[Row]:
+        """The rows of a file, by its path below the set's root. Raises sqlite3.Error."""
+        return self._rows(os.fsencode(path))
+
+    def _rows(self, path: bytes) -> list[Row]:
+        found = self._opened.execute("SELECT * FROM indexes WHERE path = ? LIMIT 1", [path])
+        return [row for row in found if all(isinstance(cell, bytes) for cell in row)]
+
+    def paths(self) -> list[str]:
+        """The paths of all files that it has rows of. Raises sqlite3.Error."""
+        found = self._opened.execute("SELECT DISTINCT path FROM indexes WHERE path != x''")
+        return [os.fsdecode(path) for (path,) in found if isinstance(path, bytes)]
+
+    def has_folder(self, folder: str) -> bool:
+        """Whether it has rows of files in a folder, which ends with a slash. Raises
+        sqlite3.Error."""
+        range_ = [os.fsencode(folder), os.fsencode(folder[:-1] + "0")]  # "0" follows "/"
+        found = self._opened.execute(
+            "SELECT 1 FROM indexes WHERE path > ? AND path < ? LIMIT 1", range_
+        )
+        return found.fetchone() is not None
+
+    def close(self) -> None:
+        """Close it. This also happens once nobody refers to it."""
+        self._close()
+
+
+class SetIndex:
+    """What the index of a set tells of files below the root of ``storage``.
+
+    Args:
+        asked: The file or its URL; None: the one in the root; False: none.
+        storage: The files.
+        cache: The folder where a file from a URL is kept.
+        software: What must have made it.
+    """
+
+    def __init__(
+        self, requested: str | bool | None, storage: Storage, cache: str | None, software: str
+    ) -> None:
+        self._where = str(requested or f"{storage.root}/{NAME}")
+        self._above, self._below = _between(str(storage.root), *self._where.rpartition("/")[::2])
+        self._is_requested, self._cache, self._software = bool(requested), cache, software
+        self.serve(storage)
+        self._opened: IndexFile | None = None
+        self._is_looked_for = requested is not False
+        self._coming: tuple[Fetcher, Future[IndexFile]] | None = None
+        self._is_late = False  # nobody waits any more for what is on its way
+        self._unused: set[str] = set()  # paths whose rows are of other files, or wrong
+
+    def serve(self, storage: Storage) -> None:
+        """From now on, this gives the files; nobody else may need it any more."""
+        self._storage = weakref.ref(storage)
+
+    def begin(self) -> None:
+        """A training begins: there may be another index."""
+        self._is_looked_for |= self._opened is not None
+        self._unused.clear()
+
+    def version(self, path: str, wait: bool) -> bytes | None:
+        """The version of a file that it has a row of. Nobody may ``wait``: None while it is on its
+        way. Raises StorageError."""
+        rows = self._rows(path, wait)
+        return rows[-1][1] if rows else None
+
+    def find(self, path: str, file: VideoFile, wait: bool) -> VideoIndex | None:
+        """The index of a file as it is now. Raises StorageError."""
+        rows, version = self._rows(path, wait), file.version
+        for name, of, packed in rows:
+            with suppress(ValueError):
+                if of == version:
+                    index = VideoIndex.from_bytes(packed, row_of(os.fsdecode(name), version))
+                    index.check(file.size)
+                    return index
+        if rows:
+            self.forget(path)
+            if str(len(self._unused)).strip("0") == "1":  # the 1st, the 10th, the 100th
+                _log.warning(
+                    "%s: rows of %d files are not used, as that of %s: they are of other files "
+                    "than there are; `videoload index` writes it anew",
+                    self._where, len(self._unused), printable(path),
+                )  # fmt: skip
+        return None
+
+    def packed(self, path: str, version: bytes) -> list[bytes]:
+        """The bytes of its row of a version of a file. Raises StorageError."""
+        key = os.fsencode(path), version
+        return [packed for *of, packed in self._rows(path) if tuple(of) == key]
+
+    def paths(self) -> list[str]:
+        """The paths of all files that it has rows of. Raises StorageError."""
+        self._rows("")
+        try:
+            return [] if self._opened is None else self._opened.paths()
+        except sqlite3.Error as error:
+            self._give_up(error)
+            return []
+
+    def forget(self, path: str) -> None:
+        """Do not use its row of a file."""
+        self._unused.add(path)
+
+    def _rows(self, path: str, wait: bool = True) -> list[Row]:
+        if self._is_looked_for:
+            if self._coming is None and is_url(self._where):
+                self._start()
+            if (wait and not self._is_late) or self._coming is None or self._coming[1].done():
+                self._open()
+        try:
+            if self._opened is not None and path not in self._unused:
+                return self._rows_in(self._opened, path)
+        except sqlite3.Error as error:
+            self._give_up(error)
+        return []
+
+    def _rows_in(self, opened: IndexFile, path: str) -> list[Row]:
+        """The rows of a file, by its whole path below the set's root. If nothing tells where that
+        is, all paths below the storage's root begin like the first one that is found. Raises
+        sqlite3.Error."""
+        if self._above is not None:
+            is_below = path.startswith(self._above)
+            return opened.rows(self._below + path[len(self._above) :]) if is_below else []
+        steps = PurePosixPath(path).parts
+        for at in range(len(steps)):
+            above = "".join(f"{step}/" for step in steps[:at])
+            if above and opened.has_folder(above):  # so this is the path below its root
+                break
+            if rows := opened.rows(path[len(above) :]):
+                self._above = above
+                return rows
+        return []
+
+    def _start(self) -> None:
+        """Let a thread fetch the file of a URL."""
+        root, _, name = self._where.rpartition("/")
+        own = self._storage()
+        if isinstance(own, RemoteStorage) and own.root == root:
+            fetcher = own.fetcher
+        else:
+            fetcher = Fetcher(root)
+        coming = fetcher.start(partial(_fetch, fetcher, name, self._cache, self._software))
+        self._coming, self._is_late = (fetcher, coming), False
+
+    def _open(self) -> None:
+        """Open it. Raises StorageError: it may be there, and nobody knows."""
+        opened, storage = None, self._storage()
+        assert storage is not None
+        try:
+            if self._coming is not None:
+                fetcher, coming = self._coming
+                fetcher.tick = storage.tick
+                # Nobody may have said that there is one: a server may answer for videos alone.
+                opened = fetcher.wait(coming, math.inf if self._is_requested else OBJECT_S)
+            elif os.path.lexists(self._where):
+                resolved = self._where if self._is_requested else storage.resolve(NAME).path
+                opened = IndexFile(resolved, self._software)
+            elif self._is_requested:
+                raise NoIndexError("there is no such file")
+        except (NoIndexError, VideoError, OSError) as error:
+            self._give_up(error)
+        except UnavailableError as error:
+            if self._is_requested:
+                self._give_up(error)
+        except SilentError:  # files are read without it meanwhile
+            self._is_late = True
+            return
+        except StorageError as error:
+            self._coming = None  # it is asked for again
+            if not self._is_late:
+                raise
+            if not fetcher.has_given:
+                return
+            self._give_up(error)
+        self._is_looked_for, self._opened, self._coming = False, opened, None
+
+    def _give_up(self, error: Exception) -> None:
+        _log.warning("the index %s is not used: %s", self._where, error)
+        self._opened = None
+
+
+def _between(root: str, folder: str, name: str) -> tuple[str | None, str]:
+    """How the paths of files below ``root`` begin above the root of a set whose index lies in
+    ``folder``, and what stands before them in the index. None: the index lies elsewhere."""
+    root, folder = f"{root.rstrip('/')}/", f"{folder}/"
+    if name == NAME and folder.startswith(root):
+        return folder[len(root) :], ""
+    if name == NAME and root.startswith(folder):
+        return "", root[len(folder) :]
+    return None, ""
+
+
+def _fetch(fetcher: Fetcher, name: str, cache: str | None, software: str) -> IndexFile:
+    """Raises NoIndexError, StorageError, UnavailableError, OSError."""
+    for _ in range(3):
+        with suppress(FileReplacedError):  # another one has taken its place meanwhile
+            size, tag = fetcher.look(name)
+            if not size:
+                break
+            get = partial(fetcher.get, name, 0, size, tag)
+            key = f"{fetcher.store.url}/{name}\n{size} {tag}".encode()
+            leaf = f"videoload-{blake2b(key, digest_size=16).hexdigest()}"
+            with nullcontext(cache) if cache else TemporaryDirectory(prefix="videoload-") as folder:
+                file = _kept(Path(os.path.realpath(folder), leaf), size, get)
+                try:
+                    return IndexFile(file, software)
+                except OtherSoftwareError:  # it is one: no other process needs to fetch it again
+                    raise
+                except NoIndexError:
+                    file.unlink(missing_ok=True)
+                    raise
+    raise NoIndexError("it is empty, or changes while it is read")
+
+
+def _check_room(folder: Path, size: int) -> None:
+    """Raises NoIndexError if an index of ``size`` bytes is no use, or would fill the disk of every
+    host."""
+    disk = os.statvfs(folder)
+    room = int(_MOST_OF_DISK * disk.f_bavail * disk.f_frsize)
+    if size > (most := min(room, _MOST_BYTES)):
+        raise NoIndexError(
+            f"it has {size / 1e6:,.0f} MB, and {most / 1e6:,.0f} MB are the most that this host "
+            f"takes in {folder}: `videoload index` writes it anew, or let cache= be on another disk"
+        )
+
+
+def _kept(place: Path, size: int, get: Callable[[BinaryIO], object]) -> Path:
+    """What ``get`` writes, as a file of this host that one process writes for all. Raises what
+    ``get`` raises, and OSError."""
+    file, coming = place.with_suffix(".sqlite"), place.with_suffix(".coming")
+    with own_folder(file.parent), locked(place.with_suffix(".lock"), _LOCK_S):
+        found = own_file(file)
+        if found is None or found.st_size != size:
+            _check_room(file.parent, size)
+            try:
+                coming.unlink(missing_ok=True)
+                with coming.open("xb") as new:
+                    get(new)
+                coming.replace(file)
+            finally:
+                coming.unlink(missing_ok=True)
+        os.utime(file)  # it is in use
+    return file

@@ -1,1 +1,0 @@
-"""What is in a catalog's files: every file decoded once, and what that means for a training."""

@@ -1,0 +1,1 @@
+"""Which worker owes which clip. Pure: events in, commands out."""

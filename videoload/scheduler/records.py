@@ -1,0 +1,498 @@
+"""What the lease table writes down: streams and their readers, batches, the chunks that they are
+split into, leases, and the workers that hold them. Pure.
+
+A *chunk* is what one lease covers: consecutive clips of a batch, or clips that prefer the same host
+(see `affinity`). It is in one of three states:
+
+                      granted               answered, left out, or
+       WAITING ───────────────────> GRANTED ───────────────────────> DONE
+          ^                           │      split into smaller chunks
+          └── its workers left, ──────┘
+              died, or are silent
+
+    WAITING   it is in a heap of its reader. A silent remote worker may still answer it: then it is
+              DONE.
+    GRANTED   a worker that is heard of has it, or a silent one has time left: see `blame`.
+    DONE      nothing of it is to be decoded any more.
+
+The chunk also notes the *tries* that did not succeed: see `blame`.
+
+A *lease* is a chunk that one worker holds. It is in one of four states, and whether its clips are
+granted again, who is blamed and who is removed follow from the state:
+
+                answered, given back, or its worker left
+       OWED ────────────────────────────────────────────────┐
+         │ the answer counts no more                        v
+         ├─────────────> VOID ─────────────────────────> ANSWERED
+         │ ... and a local worker may still write           ^
+         └─────────────> LANDING ───────────────────────────┘
+
+    OWED      its worker decodes it, or will. The answer counts.
+    VOID      somebody else answered, or nobody wants its clips any more. The answer is dropped.
+    LANDING   its batch is cancelled, but a local worker may write into the slot until it says that
+              it has ended, or is dead. The slot waits for that.
+    ANSWERED  it is over, and its worker no longer holds it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from dataclasses import KW_ONLY, InitVar, dataclass, field
+from enum import Enum, auto
+from heapq import heappush
+from itertools import count
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from videoload.activity import Activity
+from videoload.errors import Fault, VideoloadError
+from videoload.plan.batches import Sample
+from videoload.plan.plan import Plan
+from videoload.plan.quarantine import Quarantine
+from videoload.scheduler.commands import WorkerId
+from videoload.scheduler.files import Files, UnreadFiles
+from videoload.scheduler.paces import Pace
+from videoload.worker.stall_clock import StallClock
+
+LEASE_CLIPS = 16  # at most, unless they come from one video
+MAX_CLIPS = 64  # at most, if they come from one video: one pass over it decodes them all
+NO_INFO = np.empty(0)
+_MAX_SILENT = 3  # workers, until the first of them is noted
+
+
+@dataclass(eq=False, slots=True)
+class Stream:
+    """What is read, and its slots. Each of its readers has slots of its own."""
+
+    id: int
+    plan: Plan
+    quarantine: Quarantine
+    _: KW_ONLY
+    slots: int
+    most_slots: int = 0  # for which there is memory
+    ordered: bool
+    lease_clips: int = MAX_CLIPS  # that fit into one message
+    fetched: bool = False  # local workers get its files from another host
+    function: str = ""  # of the user's, that makes its clips; "" if there is none
+    files: Files | None = None  # None: it matters to nobody which file a clip comes from
+    copy: Hashable = None  # the trainer's own copy of the videos, as workers name it
+    root: str = ""
+    # Workers had another copy of these videos, whose own file is being looked at again.
+    other_copies: list[tuple[int, Try]] = field(default_factory=list)
+    free: list[int] = field(init=False)  # slots of no reader
+    reader_slots: int = field(init=False)  # so many are as many as a reader needs
+    batch_clips: int = 1
+    readers: dict[int, Reader] = field(default_factory=dict)
+    reader_of: dict[int, Reader] = field(default_factory=dict)  # by slot
+    stopped: bool = False
+    frame_s: float = math.inf  # the time to decode a frame of a clip, a moving average
+    unread: UnreadFiles = field(default_factory=UnreadFiles)
+    stood_still_in: set[tuple[int, int]] = field(default_factory=set)  # clips, in the function
+
+    def __post_init__(self) -> None:
+        self.free = list(range(self.slots))[::-1]
+        self.reader_slots = self.slots
+        self.lease_clips = max(1, min(self.lease_clips, MAX_CLIPS))
+
+    def grow(self, slots: int) -> None:
+        """It has so many slots now."""
+        added = range(self.slots, slots)
+        self.slots += len(added)
+        self.reader_slots += len(added)
+        for slot in added:
+            self.slot_back(slot)
+
+    def slot_back(self, slot: int) -> None:
+        """Nobody uses this slot any more. If its reader has ended, the one with the fewest slots
+        gets it, unless all have as many as the stream was made for."""
+        reader = self.reader_of.get(slot)
+        if reader is None:
+            reader = min(self.readers.values(), key=lambda each: each.slots, default=None)
+            if reader is None or reader.slots >= self.reader_slots:
+                self.free.append(slot)
+                return
+            self.give(reader, slot)
+        reader.free.append(slot)
+
+    def give(self, reader: Reader, slot: int) -> None:
+        """The slot belongs to this reader, until it ends."""
+        self.reader_of[slot] = reader
+        reader.slots += 1
+
+    def path_of(self, video: int) -> str:
+        """The path of a video."""
+        return self.quarantine.path_of(video)
+
+    def checks(self, worker: Worker) -> bool:
+        """Whether a worker reads another copy, and so has to show which file its clips are of."""
+        return self.files is not None and worker.copy not in (None, self.copy)
+
+    def was_read(self, videos: Iterable[int]) -> None:
+        """The files of these videos were read."""
+        for video in videos if self.unread else ():
+            self.unread.was_read(self.path_of(video))
+
+    def clip_s(self, sample: Sample) -> float:
+        """The time to decode a clip of this sample's batch; infinite if it is not known."""
+        return self.frame_s * self._frames_of(sample)
+
+    def note_clip_time(self, sample: Sample, seconds: float) -> None:
+        """A clip of this sample's batch was decoded in so many seconds."""
+        if 0 < seconds < math.inf:
+            seconds /= self._frames_of(sample)
+            before = seconds if math.isinf(self.frame_s) else self.frame_s
+            self.frame_s = before + (seconds - before) / 8
+
+    def _frames_of(self, sample: Sample) -> int:
+        return self.plan.shape_of(sample).frames or 1  # a count has none
+
+
+@dataclass(eq=False, slots=True)
+class Reader:
+    """One pass over a stream, for one consumer."""
+
+    id: int
+    stream: Stream
+    opened: int  # first step that was never opened
+    stop: int
+    due: int  # next step to hand over, if ordered
+    slots: int = 0  # its own
+    free: list[int] = field(default_factory=list)
+    filling: dict[int, Batch] = field(default_factory=dict)
+    complete: dict[int, Batch] = field(default_factory=dict)
+    # Chunks to be granted again, by step. The accused ones left workers without an answer, and the
+    # one that was tried longest ago is the first.
+    orphans: Heap = field(default_factory=list)
+    accused: Heap = field(default_factory=list)
+    orphaned: Iterator[int] = field(default_factory=count)  # numbers them
+    splitting: dict[Batch, None] = field(default_factory=dict)  # they have clips in no chunk
+    # The rows that are in no chunk yet and prefer a host. Hosts without any are not in it.
+    by_host: dict[Hashable, dict[Batch, dict[int, None]]] = field(default_factory=dict)
+    looked_until: int = 0  # the step before which all fingerprints were asked for
+    waiting: bool = False
+    last_lease: int = 0  # its number
+
+    def note_hosts(self, batch: Batch, hosts: Sequence[Hashable]) -> None:
+        """Note which hosts the rows of a new batch prefer."""
+        batch.hosts = hosts
+        for row, host in enumerate(hosts):
+            self.by_host.setdefault(host, {}).setdefault(batch, {})[row] = None
+
+    def forget_row(self, host: Hashable, batch: Batch, row: int) -> None:
+        """This row is in a chunk now."""
+        rows = self.by_host[host][batch]
+        del rows[row]
+        if not rows:
+            del self.by_host[host][batch]
+            if not self.by_host[host]:
+                del self.by_host[host]
+
+    @property
+    def can_open(self) -> bool:
+        """Whether it has a batch to open, and a free slot."""
+        return bool(self.free and self.opened < self.stop)
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether batches are still to come."""
+        return bool(self.opened < self.stop or self.filling or self.complete)
+
+    @property
+    def stands_still(self) -> bool:
+        """Whether more than two chunks, and more than half of what its slots hold, are missing. If
+        fewer are missing, it is these that do not come, and not all."""
+        filling = self.filling.values()
+        missing = sum(batch.missing for batch in filling)
+        is_most = 2 * missing > self.slots * self.stream.batch_clips
+        return is_most and sum(len(batch.chunks) for batch in filling) > 2
+
+
+@dataclass(eq=False, slots=True)
+class Batch:
+    """A batch in a slot."""
+
+    reader: Reader
+    step: int
+    slot: int
+    samples: list[Sample]
+    left: dict[int, None]  # rows that are in no chunk yet, ascending
+    missing: int = 0  # rows that are not done
+    info: npt.NDArray[Any] = field(default_factory=lambda: NO_INFO)  # what is told of each row
+    chunks: dict[Chunk, None] = field(default_factory=dict)  # chunks that are not done
+    left_out: set[int] = field(default_factory=set)  # rows that cannot be decoded
+    error: tuple[int, VideoloadError] | None = None  # the stream ends at this row
+    writers: int = 0  # if it is cancelled: leases that may still write into its slot
+    hosts: Sequence[Hashable] = ()  # that the rows prefer, if there is a choice
+
+    def tell(self, rows: Sequence[int], info: npt.NDArray[Any]) -> None:
+        """Note what a worker tells of some rows."""
+        if not len(self.info):
+            self.info = np.empty((len(self.samples), *info.shape[1:]), info.dtype)
+        self.info[list(rows)] = info
+
+    def choose_substitutes(self, rows: Sequence[int]) -> None:
+        """Replace the samples that are known to be bad by now."""
+        quarantine = self.reader.stream.quarantine
+        for row in rows if quarantine.avoids else ():
+            self.samples[row] = quarantine.replace(self.samples[row])
+
+    def cut(self, rows: Sequence[int]) -> Chunk:
+        """These rows, which were in no chunk yet, become one."""
+        for row in rows:
+            del self.left[row]
+            if self.hosts:
+                self.reader.forget_row(self.hosts[row], self, row)
+        if not self.left:
+            del self.reader.splitting[self]
+        return Chunk(self, rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Try:
+    """A worker was at a clip, and did not decode it. ``fault``: what it said, about the file with
+    this fingerprint; None: it never answered."""
+
+    worker: Worker
+    fault: Fault | None
+    reason: str = ""
+    file: int = 0
+    at: float = 0.0
+
+    @property
+    def is_of_worker(self) -> bool:
+        """Whether only this worker is to blame."""
+        return self.fault in (Fault.CODE, Fault.COPY)
+
+
+class ChunkState(Enum):
+    """As drawn above."""
+
+    WAITING = auto()
+    GRANTED = auto()
+    DONE = auto()
+
+
+@dataclass(eq=False, slots=True)
+class Chunk:
+    """Clips of a batch that one worker decodes. Their rows ascend; consecutive rows are a range.
+    What is ``said`` is about the only clip."""
+
+    batch: Batch
+    rows: Sequence[int]
+    state: ChunkState = ChunkState.GRANTED
+    holders: dict[Lease, None] = field(default_factory=dict)  # the leases whose answers count
+    tries: list[Try] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.rows, range):
+            first, last = self.rows[0], self.rows[-1]
+            if last - first == len(self.rows) - 1:
+                self.rows = range(first, last + 1)
+        self.batch.chunks[self] = None
+
+    @property
+    def stream(self) -> Stream:
+        """The stream that it belongs to."""
+        return self.batch.reader.stream
+
+    @property
+    def size(self) -> int:
+        """How many clips it has."""
+        return len(self.rows)
+
+    @property
+    def samples(self) -> list[Sample]:
+        """The samples that its clips are made for."""
+        samples, rows = self.batch.samples, self.rows
+        if isinstance(rows, range):
+            return samples[rows.start : rows.stop]
+        return [samples[row] for row in rows]
+
+    @property
+    def said(self) -> list[Try]:
+        """The tries of which a worker said why it cannot decode the clip."""
+        return [each for each in self.tries if each.fault is not None]
+
+    @property
+    def unanswered(self) -> list[Try]:
+        """The tries that nobody answered."""
+        return [each for each in self.tries if each.fault is None]
+
+    @property
+    def noted_at(self) -> float:
+        """When it was last noted that a worker never answered."""
+        return max((each.at for each in self.unanswered), default=-math.inf)
+
+    @property
+    def waits_in(self) -> Heap:
+        """The heap that it waits in to be granted again."""
+        reader = self.batch.reader
+        return reader.accused if self.unanswered else reader.orphans
+
+    def void_leases(self) -> None:
+        """No answer counts any more."""
+        for lease in list(self.holders):
+            lease.void()
+
+    def requeue(self) -> None:
+        """It is to be granted again."""
+        if self.state is not ChunkState.WAITING:
+            self.state = ChunkState.WAITING
+            self._push()
+
+    def requeue_if_abandoned(self) -> None:
+        """It is to be granted again, unless a worker that is heard of has it, or one is tried, or
+        so many are silent at it that more would only follow them."""
+        held = any(not lease.worker.is_silent or self._has_grace(lease) for lease in self.holders)
+        silent = sum(lease is lease.worker.current_lease for lease in self.holders)
+        held |= silent >= _MAX_SILENT and not self.unanswered
+        if self.state is ChunkState.GRANTED and not held:
+            self.requeue()
+
+    def note(self, tries: Iterable[Try]) -> None:
+        """These are its tries from now on."""
+        before = self.waits_in
+        self.tries = list(tries)
+        if self.state is ChunkState.WAITING and (self.waits_in is not before or self.unanswered):
+            self._push()
+
+    def single_out(self, at: int) -> Chunk:
+        """A chunk of clip ``at`` alone; the other clips are granted again as they are."""
+        if self.size == 1:
+            return self
+        self._end()
+        one = Chunk(self.batch, self.rows[at : at + 1])
+        for others in (self.rows[:at], self.rows[at + 1 :]):
+            if others:
+                Chunk(self.batch, others).requeue()
+        return one
+
+    def requeue_one_by_one(self) -> None:
+        """Its clips are to be granted again, each in a chunk of its own."""
+        self._end()
+        for at in range(self.size):
+            Chunk(self.batch, self.rows[at : at + 1], tries=list(self.tries)).requeue()
+
+    def _end(self) -> None:
+        self.void_leases()
+        self.batch.chunks.pop(self, None)
+        self.state = ChunkState.DONE
+
+    def _push(self) -> None:
+        """Put it into its heap. An entry that it leaves in the other heap is passed over there."""
+        order = self.noted_at if self.unanswered else self.batch.step
+        heappush(self.waits_in, (order, next(self.batch.reader.orphaned), self))
+
+    def _has_grace(self, lease: Lease) -> bool:
+        """Whether this worker, if silent, is given time to answer, and the others wait for that."""
+        noted = [each.worker for each in self.unanswered]
+        is_new = lease.granted_at >= self.noted_at and lease.worker not in noted
+        return bool(noted) and is_new and lease is lease.worker.current_lease
+
+
+Heap = list[tuple[float, int, Chunk]]  # order, number, and what is to be granted again
+
+
+class LeaseState(Enum):
+    """As drawn above."""
+
+    OWED = auto()
+    VOID = auto()
+    LANDING = auto()
+    ANSWERED = auto()
+
+
+@dataclass(eq=False, slots=True)
+class Lease:
+    """A chunk that a worker was granted. Its number, stream, videos and place never change."""
+
+    id: int
+    worker: Worker
+    chunk: Chunk
+    stream: int
+    slot: int
+    rows: Sequence[int]
+    videos: tuple[int, ...]
+    granted_at: float
+    before: int  # leases that its worker held already
+    is_checked: bool  # its worker has to show which files its clips are of
+    state: LeaseState = LeaseState.OWED
+
+    @property
+    def sample(self) -> Sample:
+        """The first of its samples."""
+        return self.chunk.batch.samples[self.rows[0]]
+
+    @property
+    def is_owed(self) -> bool:
+        """Whether its answer counts."""
+        return self.state is LeaseState.OWED
+
+    def void(self) -> None:
+        """Its answer counts no more. The worker still works on it."""
+        if self.state is LeaseState.OWED:
+            self.state = LeaseState.VOID
+            del self.chunk.holders[self]
+
+    def cancel(self) -> None:
+        """Nobody wants its batch any more, whose slot waits for a local worker."""
+        self.void()
+        if self.worker.local and self.state is LeaseState.VOID:
+            self.state = LeaseState.LANDING
+            self.chunk.batch.writers += 1
+
+    def end(self) -> None:
+        """Its worker no longer works on it."""
+        self.void()
+        if self.state is LeaseState.LANDING:
+            batch = self.chunk.batch
+            batch.writers -= 1
+            if not batch.writers:
+                batch.reader.stream.slot_back(batch.slot)
+        self.state = LeaseState.ANSWERED
+
+
+@dataclass(eq=False, slots=True)
+class Worker:
+    """A connected worker."""
+
+    id: WorkerId
+    _: KW_ONLY
+    local: bool  # it writes into shared memory
+    joined: float
+    copy: Hashable = None  # which copy of the videos it reads; None is the trainer's own
+    host: Hashable = None
+    fetches: InitVar[bool] = False  # it is remote, and gets its files from another host
+    heard: float = field(init=False)
+    still: StallClock = field(init=False)  # how long it has been silent, while the pool looked
+    leases: dict[int, Lease] = field(default_factory=dict)  # that are not ANSWERED
+    row: dict[Worker, None] | None = None  # its row in the pool; None if it takes no leases
+    filed: int = 0  # it came into its row after those with a smaller number
+    at: Activity = Activity.IDLE  # as it said last; see `WorkerPool.beat`
+    is_silent: bool = False  # it is remote and silent, or has left
+    is_refused: bool = False  # by its storage: it waits for it, and does not get the videos
+    on_probation: bool = False  # it has a chunk that others never answered, and gets nothing else
+    is_blamed: bool = False  # since it was last heard, a chunk noted that it never answers
+    answered: bool = False  # it has answered a lease
+    mistakes: float = 0.0  # clips that it failed at and others decoded, less a part of its answers
+    pause_s: float = 0.0  # its last one
+    paused_until: float = -math.inf
+    pace: Pace = field(init=False)
+
+    def __post_init__(self, fetches: bool) -> None:
+        self.heard = self.joined
+        self.pace = Pace(local=self.local)
+        self.pace.fetches = fetches
+
+    @property
+    def is_fed(self) -> bool:
+        """Whether it has a lease at hand, beside those that are on their way."""
+        return len(self.leases) > self.pace.on_the_way
+
+    @property
+    def current_lease(self) -> Lease | None:
+        """The lease that it works on: it answers them in the order in which they were granted."""
+        return next(iter(self.leases.values()), None)

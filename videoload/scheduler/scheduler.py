@@ -1,0 +1,648 @@
+"""Which worker owes which clip. Pure: events in, commands out, no sockets, no threads, no clock.
+
+A *reader* reads a stream once, for one consumer. It opens batches, in step order, into free slots.
+Each open batch is split into *chunks* of its clips. A worker is granted a chunk as a
+*lease*. The invariants:
+
+  * A chunk is done once. Its first valid answer counts, and a later one finds its lease void.
+  * The fence: at most one live lease of a chunk writes into shared memory, the one of a local
+    worker. The chunk is granted again only after that worker is dead. A cancelled batch keeps its
+    slot until all its local leases are answered, or their workers are dead.
+  * A remote worker does not write. So the chunks of a silent one go to the next worker at once, and
+    the first answer wins. If the next worker is local, the remote leases become void.
+  * If a remote worker is late while a consumer waits, an idle worker is asked as well.
+
+Clips are *offered* in one way (`_offer`). If an event may have brought clips (a free slot, a chunk
+to be granted again, a file that is known now), the workers with credit that they may be for are
+offered them: those of the hosts that clips prefer, and those that would be idle; or all, if there
+is one host, or a chunk waits that was granted before. If an event has only brought credit (an
+answer, a heartbeat), its worker is offered what is left. An offer goes in rounds, so that each
+worker gets a lease before any gets another, those that hold the fewest first. In each round, clips
+that prefer a worker's host are for it first. Then workers that would be idle get clips that prefer
+other hosts.
+
+Only this file writes; the others know, or decide:
+
+    records   the states of a chunk, and of a lease
+    batches   slots, the order in which batches are handed over, the end of a stream
+    pool      which workers take leases: silence, pauses
+    paces     how quick a worker is, and how much it has back in time
+    splitting which clips of a batch a worker gets, and how many
+    affinity  which host a clip prefers
+    blame     whether a clip is bad or its worker
+    files     which file each video must be at a worker of another host
+
+The methods are the events, with those of ``pool``. What the I/O loop has to do then is fetched with
+`data_to_send`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Iterable, Sequence
+from contextlib import suppress
+from heapq import heappop, heappush
+from typing import Any
+
+import numpy.typing as npt
+
+from videoload.activity import Activity
+from videoload.errors import (
+    Fault,
+    StorageError,
+    TransformError,
+    VideoError,
+    VideoloadError,
+    named,
+)
+from videoload.scheduler.batches import Batches
+from videoload.scheduler.blame import Blame, Decision, Next, believed, is_trusted
+from videoload.scheduler.commands import (
+    Changed,
+    Command,
+    Grant,
+    Identify,
+    Outbox,
+    Warn,
+    WorkerId,
+)
+from videoload.scheduler.files import UNREAD_S, Roots
+from videoload.scheduler.pool import WorkerPool
+from videoload.scheduler.records import Chunk, ChunkState, Heap, Lease, Stream, Try, Worker
+from videoload.scheduler.splitting import Splitting
+
+_TRIED_ORPHANS = 32  # so many chunks are looked at for a worker, before it is passed over
+_LATE, _LATE_S = 3.0, 0.1  # a lease is late after this many times what it should take, and 0.1 s
+# ... and after this time where nobody knows how long it should take, or its worker's storage
+# refuses. A worker that never said a whole word is taken to be as far away.
+_WAITED_S = 2.0
+# A worker gets a pause after this many mistakes: clips that it failed at and others could decode.
+# Ten clips that it decodes make up for one. Each pause is twice as long as the one before, up to a
+# minute.
+_MISTAKES, _AMENDS = 3, 0.1
+_PAUSE_S, _MAX_PAUSE_S = 2.0, 60.0
+
+
+class LeaseTable:
+    """The state of one client: streams, their slots, and the workers in its ``pool``."""
+
+    def __init__(self, *, credit: int, stall_s: float, silence_s: float) -> None:
+        """``credit``: leases that a worker next door holds at once. ``silence_s``: if a remote
+        worker is silent for so long, its leases go to others. ``stall_s``: if it is silent for so
+        long, the clip that it is at hangs, unless something else explains it."""
+        self._outbox: Outbox = []
+        self.roots = Roots()
+        self._credit = credit
+        self.pool = WorkerPool(credit=credit, stall_s=stall_s, silence_s=silence_s)
+        self._batches = Batches(self._outbox)
+        self._streams = self._batches.streams
+        self._splitting = Splitting(self.pool, self._batches, self._outbox)
+        self._blame = Blame(self.pool)
+
+    def data_to_send(self) -> list[Command]:
+        """What the events since the last call lead to, to be carried out in this order."""
+        if not self._outbox:  # as after most heartbeats
+            return []
+        commands = self._outbox.copy()
+        self._outbox.clear()
+        return commands
+
+    # Streams and their consumers
+
+    def add_stream(self, stream: Stream) -> None:
+        """Make a stream known."""
+        self._streams[stream.id] = stream
+
+    def drop_stream(self, stream: int) -> None:
+        """Forget a stream, and end its readers."""
+        self._streams[stream].stopped = True
+        for reader in list(self._streams[stream].readers):
+            self.end_reader(reader)
+        del self._streams[stream]
+
+    def stop_stream(self, stream: int, error: VideoloadError) -> None:
+        """A stream ends with an error that the table does not know of."""
+        if (known := self._streams.get(stream)) is not None and not known.stopped:
+            self._batches.stop(known, error)
+
+    def more_slots(self, stream: int, slots: int) -> None:
+        """A stream has so many slots now."""
+        self._streams[stream].grow(slots)
+        self._grant()
+
+    def start_reader(self, stream: int, reader: int, start: int, stop: int) -> None:
+        """A consumer begins to read steps start..stop-1."""
+        self._batches.begin(self._streams[stream], reader, start, stop)
+        self.wanted(reader)
+
+    def wanted(self, reader: int) -> None:
+        """The consumer of ``reader`` waits for its next batch. It may say so again."""
+        self._batches.wanted(reader)
+        self._grant()
+
+    def slot_back(self, stream: int, slot: int) -> None:
+        """The consumer is done with a slot."""
+        if stream in self._streams:
+            self._streams[stream].slot_back(slot)
+        self._grant()
+
+    def end_reader(self, reader: int) -> None:
+        """The consumer reads no further, at the end or before."""
+        self._batches.end(reader)
+        self._grant()
+
+    # Files
+
+    def identified(self, found: Iterable[tuple[int, int, int]]) -> None:
+        """(stream, video, fingerprint) of the trainer's own copies, as `Identify` asked; 0: it has
+        none."""
+        for stream, video, fingerprint in found:
+            if stream in self._streams:
+                self._identified(self._streams[stream], video, fingerprint)
+        self._grant()
+
+    def _identified(self, stream: Stream, video: int, fingerprint: int) -> None:
+        files = stream.files
+        if files is None:
+            return
+        stream.was_read([video])
+        self.roots.was_read(stream.root, None)
+        if files.identified(video, fingerprint):
+            self._outbox.append(Changed(stream.id, video))
+        waiting, stream.other_copies = stream.other_copies, []
+        for about, said in waiting:
+            if about != video:
+                stream.other_copies.append((about, said))
+            elif files.expected(video) != said.file:
+                self._count_other_copy(said)
+
+    def unread(self, stream: int, video: int, error: VideoloadError) -> None:
+        """The trainer's own copy of a video, as `Identify` asked, cannot be read now. Storage that
+        is away is waited for. A file that cannot be read for long is bad: no worker's copy stands
+        in for it."""
+        known = self._streams.get(stream)
+        if known is None or (files := known.files) is None or not files.is_requested(video):
+            return
+        lasts_s = known.unread.failed(known.path_of(video), self.pool.now)
+        if isinstance(error, StorageError):
+            self.roots.failed(known.root, str(error), self.pool.now, None)
+        if isinstance(error, StorageError) or lasts_s < UNREAD_S:
+            files.ask_later(video)
+        elif before := files.expected(video):  # it was read before
+            self._identified(known, video, before)
+        else:
+            files.identified(video, 0)  # if nothing is left to replace it, workers may try it
+            reason = error.reason if isinstance(error, VideoError) else str(error)
+            self._condemn_video(known, video, reason)
+        self._grant()
+
+    def _condemn_video(self, stream: Stream, video: int, reason: str) -> None:
+        """A video is bad, in whichever open batches it is."""
+        with suppress(VideoloadError):  # its clips say so
+            stream.quarantine.add(video, reason)
+        # Once the stream is stopped, its batches are gone.
+        for batch in [batch for r in stream.readers.values() for batch in r.filling.values()]:
+            if stream.stopped:
+                return
+            waiting = [chunk for chunk in batch.chunks if chunk.state is ChunkState.WAITING]
+            for chunk in [*waiting, batch.cut([*batch.left])] if batch.left else waiting:
+                (chunk.requeue if chunk.size == 1 else chunk.requeue_one_by_one)()
+            for chunk in list(batch.chunks):
+                is_open = chunk.state is ChunkState.WAITING and not stream.stopped
+                if is_open and chunk.samples[0].video == video:
+                    self._condemn(chunk, 0, reason, Fault.VIDEO)
+
+    def changed(self, stream: int, video: int) -> None:
+        """A worker that reads the trainer's own copy of a video found another file than before."""
+        known = self._streams.get(stream)
+        if known is not None and known.files is not None:
+            known.files.ask_again(video)
+
+    def accepts(self, lease: Lease, files: Sequence[int]) -> int | None:
+        """Which clip of an answer is of another file than the stream uses, None if none is.
+        ``files``: their fingerprints, as the worker tells."""
+        stream = lease.chunk.stream
+        if stream.files is None or not lease.is_checked:
+            return None
+        for at, (video, file) in enumerate(zip(lease.videos, files, strict=True)):
+            if not stream.files.accepts(video, file):
+                return at
+        return None
+
+    # Workers
+
+    def is_refused(self, worker: WorkerId, says: str) -> None:
+        """The root of the lease that a worker is at does not answer it, it says."""
+        known = self.pool.get(worker)
+        if known is not None and (lease := known.current_lease) is not None:
+            self.roots.is_away(lease.chunk.stream.root, says, self.pool.now)
+
+    def stream_of(self, worker: WorkerId) -> int:
+        """The stream of the lease that a worker is at; -1 if it has none."""
+        known = self.pool.get(worker)
+        lease = None if known is None else known.current_lease
+        return -1 if lease is None else lease.stream
+
+    def file_of(self, worker: WorkerId) -> str:
+        """The path of the video that a worker is at; "" if it has no lease."""
+        known = self.pool.get(worker)
+        lease = None if known is None else known.current_lease
+        if lease is None or lease.stream not in self._streams:
+            return ""
+        return self._streams[lease.stream].path_of(lease.videos[0])
+
+    def worker_joined(self, worker: Worker) -> None:
+        """A worker is admitted."""
+        self.pool.join(worker)
+        self._grant(has_news=False)
+
+    def heard(self, worker: WorkerId, now: float) -> bool:
+        """A message of a worker came; False if it is not known."""
+        if (known := self.pool.get(worker)) is None:
+            return False
+        self.pool.heard(known, now)
+        if known.is_blamed:
+            known.is_blamed = False
+            self.worker_returned(worker)
+        return True
+
+    def beat(
+        self, worker: WorkerId, done: int, at: Activity = Activity.IDLE, *, storage: str = ""
+    ) -> None:
+        """That message is a heartbeat. ``done``: the last lease that the worker is done with. What
+        it still owes up to there was lost on the way, and is granted again. ``at``: what it begins
+        with now. ``storage``: what its storage says instead of giving the videos."""
+        if (known := self.pool.get(worker)) is None:
+            return
+        if storage:
+            self.is_refused(worker, storage)
+        elif known.is_refused and (lease := known.current_lease) is not None:
+            self.roots.was_read(lease.chunk.stream.root, known.copy)
+        self.pool.beat(known, at, is_refused=bool(storage))
+        lost = [lease for number, lease in known.leases.items() if number <= done]
+        self._give_back(lost)
+        self._grant(has_news=bool(lost))
+
+    def worker_left(
+        self, worker: WorkerId, *, died: bool, at_work: int | None = None, more_leave: bool = False
+    ) -> None:
+        """A worker has ended: a local one is reaped, a remote one sent BYE or cannot be reached.
+        ``died``: it said no BYE, so the lease that it was at may have ended it, or hung.
+        ``at_work``: the number of that lease, 0 if it was at none, None if nobody knows.
+        ``more_leave``: another one is told next, and the clips of both are granted then."""
+        gone = self.pool.leave(worker)
+        if gone is None:
+            return
+        at = gone.current_lease if at_work is None else gone.leases.get(at_work)
+        if died and at is not None:
+            self._never_answered(at, died=True)
+        self._give_back(list(gone.leases.values()))
+        if not more_leave:
+            self._grant()
+
+    def _give_back(self, leases: list[Lease]) -> None:
+        """Nobody works on these leases any more."""
+        for lease in leases:
+            was_owed = lease.is_owed
+            self.pool.given_up(lease)
+            if was_owed:
+                lease.chunk.requeue_if_abandoned()
+
+    def worker_returned(self, worker: WorkerId) -> None:
+        """A worker is heard again; or a remote one that had left is back under another name: only
+        its connection broke. It may answer after all."""
+        for chunk in self._batches.open_chunks:
+            left = [each for each in chunk.tries if each.fault or each.worker.id != worker]
+            if len(left) < len(chunk.tries):
+                chunk.note(left)
+
+    def tick(self, now: float) -> None:
+        """Time passes. The leases of silent remote workers go to others."""
+        self.pool.tick(now)
+        for lease in self.pool.silent_at():
+            self._never_answered(lease)
+        for stream in self._streams.values():
+            for reader in list(stream.readers.values()):
+                self._settle(reader.orphans)
+                self._settle(reader.accused)
+            if stream.files is not None:
+                self._ask_again(stream, now)
+        self._grant()
+        self._ask_others_too()
+
+    def _ask_again(self, stream: Stream, now: float) -> None:
+        assert stream.files is not None
+        may_try = lambda video: stream.unread.may_try(stream.path_of(video), now)  # noqa: E731
+        if due := stream.files.to_ask_again(may_try):
+            self._outbox.append(Identify(stream.id, due))
+
+    # Leases and their answers
+
+    def lease(self, worker: WorkerId, lease: int) -> Lease | None:
+        """The lease of this number, if the worker still holds it."""
+        return self.pool.lease(worker, lease)
+
+    def answered(
+        self, lease: Lease, info: npt.NDArray[Any], decode_s: float, waited_s: float = 0.0
+    ) -> None:
+        """The answer to ``lease`` came. If the lease is owed, its clips are in their place.
+        ``info``: what is told of each clip, [n, ...]. ``decode_s``: how long the decoding took.
+        ``waited_s``: the part of it that the worker waited for something else than a core."""
+        stream, chunk, was_owed = self._streams.get(lease.stream), lease.chunk, lease.is_owed
+        clip_s = math.inf if stream is None else stream.clip_s(lease.sample)
+        self.pool.answered(lease, decode_s, clip_s, waited_s)
+        self.roots.was_read(chunk.stream.root, lease.worker.copy)
+        if not was_owed:  # its slot may have waited for this
+            self._grant()
+            return
+        chunk.stream.note_clip_time(lease.sample, decode_s / chunk.size)
+        chunk.stream.was_read(lease.videos)
+        chunk.batch.tell(chunk.rows, info)
+        chunk.void_leases()
+        lease.worker.mistakes = max(0.0, lease.worker.mistakes - _AMENDS * chunk.size)
+        for said in chunk.said:  # those that said it cannot be decoded were wrong
+            if not said.is_of_worker and said.fault is not Fault.UNREAD:  # that was counted
+                self._count_mistake(said)
+        self._batches.done(chunk)
+        self._grant(has_news=False)
+
+    def failed(
+        self, lease: Lease, at: int, reason: str, fault: Fault = Fault.VIDEO, file: int = 0
+    ) -> None:
+        """The worker says that it cannot decode clip ``at`` of ``lease``, and stopped there; or its
+        answer is not taken because of this clip. ``file``: the fingerprint of the file that it
+        found, 0 if it found none. `blame` decides what follows."""
+        was_owed = lease.is_owed
+        self.pool.given_up(lease)
+        if fault is Fault.AWAY:
+            root, copy = lease.chunk.stream.root, lease.worker.copy
+            if self.roots.failed(root, reason, self.pool.now, copy):
+                self._outbox.append(Warn(lease.worker.id, f"{reason}; it is tried again"))
+            if was_owed:
+                lease.chunk.requeue_if_abandoned()
+        elif was_owed:
+            self._said(lease.chunk, at, Try(lease.worker, fault, reason, file, self.pool.now))
+        self._grant()
+
+    # What clips did not do, and what follows
+
+    def _said(self, chunk: Chunk, at: int, said: Try) -> None:
+        """A worker answers that it cannot decode clip ``at``, or its answer is not taken."""
+        chunk.void_leases()
+        if not 0 <= at < chunk.size:
+            why = f"worker named clip {at} of {chunk.size}: {said.reason}"
+            said, at = Try(said.worker, said.fault, why, said.file, said.at), 0
+        stream, video = chunk.stream, chunk.samples[at].video
+        said = self._blame.judged(stream, video, said)
+        if is_trusted(said):
+            self._follow(chunk, at, believed(said))
+            return
+        if said.fault is Fault.COPY:
+            self._note_other_copy(stream, video, said)
+        elif said.fault is Fault.CODE:
+            self._count_mistake(said)
+        elif said.fault is Fault.UNREAD:
+            path = stream.path_of(video)
+            stream.unread.failed(path, self.pool.now)
+            why = f"{named(path)} {said.reason}; it is tried again"
+            self._outbox.append(Warn(said.worker.id, why))
+        one = chunk.single_out(at)
+        one.note([*one.tries, said])
+        self._follow(one, 0, self._blame.decide(one))
+
+    def _never_answered(self, lease: Lease, *, died: bool = False) -> None:
+        """A worker was at this lease, was alive, and died or is silent without an answer."""
+        chunk, worker = lease.chunk, lease.worker
+        if not self._blame.counts(lease, died=died):
+            return
+        if self._blame.is_in_function(worker):
+            chunk.stream.stood_still_in.add((chunk.batch.step, chunk.rows[0]))
+            if (slow := self._blame.is_function_slow(chunk)).next is Next.END:
+                self._batches.stop(chunk.stream, TransformError(slow.reason))
+                return
+        tries = chunk.tries
+        if self._blame.stands_still(chunk) and not worker.local:
+            tries = [each for each in tries if each.fault or each.worker.local]
+        chunk.note([*tries, Try(worker, None, at=self.pool.now)])
+        worker.is_blamed = True
+        if chunk.size > 1:
+            chunk.requeue_one_by_one()
+        else:
+            self._follow(chunk, 0, self._blame.decide(chunk))
+
+    def _settle(self, heap: Heap) -> None:
+        """Decide on doubted clips if the workers that could have been asked have left."""
+        for _, _, chunk in list(heap):
+            if chunk.stream.stopped or not any(self.pool.heard_of):
+                return
+            if chunk.state is ChunkState.WAITING and chunk.said:
+                self._follow(chunk, 0, self._blame.decide(chunk))
+
+    def _follow(self, chunk: Chunk, at: int, decision: Decision) -> None:
+        """Do what was decided about clip ``at``."""
+        match decision.next:
+            case Next.RETRY:
+                chunk.requeue_if_abandoned()
+            case Next.BAD:
+                self._condemn(chunk, at, decision.reason, decision.fault)
+            case Next.END:
+                self._end_at(chunk, at, TransformError(decision.reason))
+
+    def _end_at(self, chunk: Chunk, at: int, error: VideoloadError) -> None:
+        """The stream ends at this clip, once a consumer waits for its batch."""
+        batch, row = chunk.batch, chunk.rows[at]
+        chunk.void_leases()
+        if batch.error is None or row < batch.error[0]:
+            batch.error = row, error
+        self._batches.done(chunk)
+
+    def _condemn(self, chunk: Chunk, at: int, reason: str, fault: Fault) -> None:
+        """This clip's video is bad: another clip stands in for it, or it is left out. If none can,
+        the stream ends there."""
+        batch, row, stream = chunk.batch, chunk.rows[at], chunk.stream
+        chunk.void_leases()  # a silent worker may be heard of again
+        try:
+            stream.quarantine.add(
+                batch.samples[row].video, reason,
+                dropped=fault is Fault.SHORT, here_only=fault is Fault.CLIP,
+            )  # fmt: skip
+            if stream.quarantine.skips:
+                batch.left_out.add(row)
+                self._batches.done(chunk.single_out(at))
+                return
+            batch.samples[row] = stream.quarantine.instead_of(batch.samples[row])
+        except VideoloadError as error:
+            self._end_at(chunk, at, error)
+            return
+        chunk.note([])
+        chunk.requeue()
+        self._batches.stop_if_due(batch)
+
+    def _note_other_copy(self, stream: Stream, video: int, said: Try) -> None:
+        """The worker's copy is another one. That is its mistake, unless the file has changed."""
+        if stream.files is None or not stream.files.ask_again(video):
+            self._count_other_copy(said)
+            return
+        stream.other_copies.append((video, said))
+        if videos := stream.files.to_ask((video,)):
+            self._outbox.append(Identify(stream.id, videos))
+
+    def _count_other_copy(self, said: Try) -> None:
+        self._outbox.append(Warn(said.worker.id, said.reason))
+        self._count_mistake(said)
+
+    def _count_mistake(self, said: Try) -> None:
+        """A worker failed at a clip that others can decode. What it was granted before a pause adds
+        nothing to it."""
+        worker, now = said.worker, self.pool.now
+        if now < worker.paused_until:
+            return
+        worker.mistakes += 1
+        if self.pool.get(worker.id) is None or worker.mistakes < _MISTAKES:
+            return
+        worker.mistakes = 0.0
+        worker.pause_s = seconds = min(2 * worker.pause_s or _PAUSE_S, _MAX_PAUSE_S)
+        worker.paused_until = now + seconds
+        self.pool.file(worker)
+        self._outbox.append(Warn(worker.id, said.reason, seconds))
+
+    # What is granted next
+
+    def _grant(self, *, has_news: bool = True) -> None:
+        """Offer the clips that are to be granted. Without ``has_news``, only workers have gained
+        credit: the others were offered these clips before."""
+        gained = self.pool.gained()
+        if (has_news or gained) and self.pool.has_credit and self._batches.have_clips:
+            self._offer(self._splitting.takers() if has_news else gained)
+        self._batches.deliver_empty()
+
+    def _offer(self, workers: list[Worker]) -> None:
+        """Grant leases to these workers in rounds, as described above."""
+        has_choice = self.pool.affinity.has_choice
+        dry: set[Hashable] = set()  # nothing that is left is for workers of these kinds
+        while workers and self._batches.have_clips:
+            are_alike = not self._batches.have_tried
+            took: dict[Worker, None] = {}
+            for others in (False, True) if has_choice else (True,):
+                for worker in workers:
+                    if worker in took or (others and has_choice and worker.is_fed):
+                        continue
+                    checks = [stream.checks(worker) for stream in self._streams.values()]
+                    kind = (others or worker.host, self.roots.are_paused and worker.copy, *checks)
+                    if kind in dry:
+                        continue
+                    if (chunk := self._next_chunk(worker, others=others)) is not None:
+                        self._grant_to(worker, chunk)
+                        took[worker] = None
+                    elif are_alike and not self.pool.is_slow(worker):
+                        dry.add(kind)
+            workers = [worker for worker in took if self.pool.would_take(worker)]
+        self.pool.gained()
+
+    def _grant_to(self, worker: Worker, chunk: Chunk) -> None:
+        lease, stream = self.pool.give(worker, chunk), chunk.stream
+        files = None
+        if stream.files is not None and lease.is_checked:
+            files = tuple(map(stream.files.expected, lease.videos))
+        samples = tuple(chunk.samples)
+        self._outbox.append(
+            Grant(worker.id, lease.id, stream.id, lease.slot, lease.rows, samples, files)
+        )
+
+    def _ask_others_too(self) -> None:
+        """Ask an idle worker as well for chunks that a consumer waits for and that remote workers
+        are late with; a slow one, once it would be done itself. A local worker keeps its chunks,
+        since no other may write there."""
+        for reader in self._batches.by_need:
+            if not reader.waiting or not reader.filling:
+                continue
+            step = reader.due if reader.stream.ordered else min(reader.filling)
+            batch = reader.filling.get(step)
+            for chunk in () if batch is None else list(batch.chunks):
+                if not self._is_late(chunk):
+                    continue
+                idle = (
+                    worker
+                    for worker in self.pool.idle
+                    if self._is_late(chunk, worker)
+                    and (not chunk.tries or self._blame.may_take(worker, chunk))
+                    and self._splitting.may_decode(worker, reader.stream, chunk.samples)
+                    and self.roots.may_try(reader.stream.root, worker.copy, self.pool.now)
+                )
+                if (worker := next(idle, None)) is not None:
+                    self._grant_to(worker, chunk)
+
+    def _is_late(self, chunk: Chunk, other: Worker | None = None) -> bool:
+        """Whether remote workers alone have it, and the last one of them for much longer than it
+        should take a quick one, or ``other`` if that is slow; or whether that one cannot read. If
+        several had it, the clip may be to blame, and more would only follow them."""
+        if chunk.state is not ChunkState.GRANTED or not chunk.holders:
+            return False
+        lease = [*chunk.holders][-1]
+        worker, has_had_s = lease.worker, self.pool.now - lease.granted_at
+        is_doubted = chunk.tries or len(chunk.holders) > 1
+        if worker.local or (is_doubted and (worker.is_silent or has_had_s < self.pool.stall_s)):
+            return False
+        if worker.is_refused:
+            return has_had_s > _WAITED_S
+        if worker.pace.fetches:  # it would be fetched again as well
+            return False
+        is_slow = other is not None and self.pool.is_slow(other)
+        pace = other.pace.value if other is not None and is_slow else self.pool.paces.quick or 1.0
+        due_s = chunk.size * chunk.stream.clip_s(lease.sample) * pace
+        due_s *= max(1.0, (lease.before + 1) / self._credit)
+        if math.isinf(due_s):  # another worker would call a function of the user's as well
+            return has_had_s > _WAITED_S and worker.at is not Activity.FUNCTION
+        return has_had_s > _LATE * due_s + min(worker.pace.trip_s, _WAITED_S) + _LATE_S
+
+    def _next_chunk(self, worker: Worker, *, others: bool = True) -> Chunk | None:
+        readers = [
+            reader
+            for reader in self._batches.by_need
+            if self.roots.may_try(reader.stream.root, worker.copy, self.pool.now)
+        ]
+        may_try = any(reader.accused for reader in readers) and worker in self.pool.reliable
+        accused = [reader.accused for reader in readers] if may_try else []
+        chunk = self._next_to_try(accused, worker) if worker.answered else None
+        if chunk is not None and worker.leases and chunk.unanswered:
+            chunk.requeue()  # until this worker has nothing else to do
+            return None
+        if chunk is not None:
+            return chunk
+        for reader in readers:
+            chunk = self._next_of(reader.orphans, worker)
+            chunk = chunk or self._splitting.next_chunk(reader, worker, others=others)
+            if chunk is not None:
+                return chunk
+        if worker.leases or not others:
+            return None
+        return self._next_to_try(accused, worker)  # nothing else is left
+
+    def _next_to_try(self, accused: list[Heap], worker: Worker) -> Chunk | None:
+        """A chunk that left other workers without an answer."""
+        chunks = (self._next_of(heap, worker) for heap in accused)
+        return next((chunk for chunk in chunks if chunk is not None), None)
+
+    def _next_of(self, heap: Heap, worker: Worker) -> Chunk | None:
+        """A chunk that was granted before, and may be granted to this worker."""
+        kept: Heap = []
+        found = None
+        while heap and found is None and len(kept) < _TRIED_ORPHANS:
+            orphan = heappop(heap)
+            chunk = orphan[2]
+            if chunk.state is not ChunkState.WAITING or chunk.waits_in is not heap:
+                continue
+            samples = chunk.samples
+            if not chunk.holders:  # else an answer may come for the samples as they are
+                chunk.batch.choose_substitutes(chunk.rows)
+            if samples != chunk.samples:
+                chunk.note([])
+            may_decode = self._splitting.may_decode(worker, chunk.stream, chunk.samples)
+            if may_decode and self._blame.may_take(worker, chunk):
+                chunk.state = ChunkState.GRANTED
+                found = chunk
+            else:
+                kept.append(orphan)
+        for orphan in kept:
+            heappush(orphan[2].waits_in, orphan)
+        return found

@@ -1,1 +1,0 @@
-"""The sound of a clip's own time."""

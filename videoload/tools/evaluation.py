@@ -1,0 +1,495 @@
+"""A test on many clips and crops of each video, averaged by video, as it is reported.
+
+The usual protocols score a video by the mean of its clips' scores (10 clips x 3 crops: Wang et al.
+2018, Non-local Neural Networks). What is measured depends on what the catalog says of a video: one
+class, several labels (multi-hot), or numbers.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Literal, NamedTuple, Unpack
+
+import numpy as np
+import numpy.typing as npt
+
+from videoload.arguments import whole
+from videoload.catalog.catalog import Catalog
+from videoload.catalog.columns import some
+from videoload.client.client import Client
+from videoload.clips.sample_spec import GivenSpec
+from videoload.errors import BadVideo, SpecError, VideoloadError, named
+from videoload.plan.options import StreamOptions, takes_options
+
+Average = Literal["scores", "softmax"]
+Kind = Literal["class", "labels", "numbers"]
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+Scores = npt.NDArray[Any]
+
+_SOFTMAX = 'average="softmax" is for the scores of classes, not for other targets'
+_SHOWN = 3  # confusions in the last line of a repr, and targets with a line of their own
+
+
+class Mistake(NamedTuple):
+    """A video of which the model says something else than the catalog.
+
+    Attributes:
+        path: Relative to the catalog's root.
+        label: The name of its class; its labels; or its number.
+        taken_for: The name of the class, or of the label that it does not have, with the highest
+            score; or the number that the model says.
+        by: How much higher that score is than the one of its class, or than the lowest one of its
+            labels; or how far off the number is.
+    """
+
+    path: str
+    label: str
+    taken_for: str
+    by: float
+
+
+class Evaluation(NamedTuple):
+    """The scores of each video.
+
+    Attributes:
+        video: Index in the catalog of each video that has a clip, int64 [V], rising.
+        scores: Mean of its clips' scores, float64 [V, K].
+        labels: Label of each video, int64 [V]; or its labels (multi-hot) or numbers, float64 [V,
+            K].
+        clips: Number of its clips (times crops) in the mean, int64 [V].
+        paths: Path of each video, relative to the catalog's root: str [V]. Default (): not known.
+        classes: Names of the classes or numbers. Default (): not known.
+        kind: What was measured: ``"class"``, the default, ``"labels"`` or ``"numbers"``.
+        failed: The videos that could not be decoded: list of `BadVideo`. Default: none.
+    """
+
+    video: Ints
+    scores: Floats
+    labels: npt.NDArray[Any]
+    clips: Ints
+    paths: Sequence[str] = ()
+    classes: Sequence[str] = ()
+    kind: Kind = "class"
+    failed: Sequence[BadVideo] = ()
+
+    def accuracy(self, top: int = 1) -> float:
+        """Share of the videos whose label is among the classes with the ``top`` highest scores.
+
+        Args:
+            top: The number of classes that count. Default 1.
+
+        Returns:
+            0 to 1. If scores are equal, the class with the lower number comes first.
+        """
+        self._only("class")
+        best = np.argsort(-self.scores, axis=1, kind="stable")[:, :top]
+        return float((best == self.labels[:, None]).any(axis=1).mean())
+
+    def confusion(self) -> Ints:
+        """How many videos of each class were taken for which.
+
+        Returns:
+            int64 [classes, classes]: a row for each label, a column for each class that has the
+            highest score. The diagonal is what is right.
+        """
+        self._only("class")
+        found = np.zeros((self._classes, self._classes), np.int64)
+        np.add.at(found, (self.labels, np.argmax(self.scores, axis=1)), 1)
+        return found
+
+    def class_accuracy(self) -> Floats:
+        """Share of each class's videos that are right. Its mean is the mean-class accuracy.
+
+        Returns:
+            float64 [classes], 0 to 1; NaN for a class without videos.
+        """
+        matrix = self.confusion()
+        of_class = matrix.sum(axis=1)
+        return np.where(of_class, matrix.diagonal() / np.maximum(of_class, 1), np.nan)
+
+    def average_precision(self) -> Floats:
+        """Average precision of each label of multi-hot targets. Its mean is the mAP.
+
+        Returns:
+            float64 [K], 0 to 1; NaN for a label that no video has.
+        """
+        self._only("labels")
+        columns = zip(self.scores.T, self.labels.T > 0, strict=True)
+        return np.array([_average_precision(scores, truth) for scores, truth in columns])
+
+    def mae(self) -> Floats:
+        """Mean absolute error of each number.
+
+        Returns:
+            float64 [K].
+        """
+        return np.asarray(np.abs(self._errors).mean(axis=0))
+
+    def rmse(self) -> Floats:
+        """Root of the mean squared error of each number.
+
+        Returns:
+            float64 [K].
+        """
+        return np.asarray(np.sqrt((self._errors**2).mean(axis=0)))
+
+    def r2(self) -> Floats:
+        """Share of each number's variance that the model explains (R squared).
+
+        Returns:
+            float64 [K]: 1 is best, 0 is as good as the mean; NaN if all videos have one value.
+        """
+        left = (self._errors**2).sum(axis=0)
+        there = ((self.labels - self.labels.mean(axis=0)) ** 2).sum(axis=0)
+        return np.where(there > 0, 1 - left / np.where(there > 0, there, 1), np.nan)
+
+    def worst(self, n: int = 10) -> list[Mistake]:
+        """The videos that the model is most wrong about.
+
+        Args:
+            n: How many, at most. Default 10.
+
+        Returns:
+            The ``n`` mistakes with the largest difference between the highest score and the score
+            of the label, the largest first. Of several labels, the lowest score counts. Of numbers,
+            those that are furthest off, each by the number that is most off beside its RMSE.
+        """
+        n, rows = whole("n", n, 0), np.arange(len(self.video))
+        if self.kind == "numbers":
+            far = np.abs(self._errors) / np.where(self.rmse() > 0, self.rmse(), 1)
+            which = far.argmax(axis=1) if far.size else rows
+            by, wrong = far.max(axis=1, initial=0), rows
+        else:
+            truth = self._truth
+            others = np.where(truth, -np.inf, self.scores)
+            which = others.argmax(axis=1)
+            own = np.where(truth, self.scores, np.inf).min(axis=1, initial=np.inf)
+            by = others.max(axis=1, initial=-np.inf) - own
+            taken = self.scores.argmax(axis=1) if self.kind == "class" else which
+            wrong = rows[taken != self.labels] if self.kind == "class" else rows[by > 0]
+        chosen = wrong[np.argsort(-by[wrong], kind="stable")][:n]
+        return [self._mistake(row, int(which[row]), float(by[row])) for row in chosen.tolist()]
+
+    def _mistake(self, row: int, at: int, by: float) -> Mistake:
+        path = self.paths[row] if len(self.paths) else f"video {self.video[row]}"
+        if self.kind == "numbers":
+            name = f"{self._name(at)} " if self.labels.shape[1] > 1 else ""
+            said, error = self.scores[row, at], abs(float(self._errors[row, at]))
+            return Mistake(path, f"{name}{self.labels[row, at]:.4g}", f"{said:.4g}", error)
+        label = self._name(int(self.labels[row])) if self.kind == "class" else ";".join(
+            self._name(number) for number in np.flatnonzero(self.labels[row]).tolist()
+        )  # fmt: skip
+        return Mistake(path, label, self._name(at), by)
+
+    @property
+    def _classes(self) -> int:
+        return max(int(self.scores.shape[1]), len(self.classes))
+
+    @property
+    def _truth(self) -> npt.NDArray[np.bool_]:
+        """Which labels each video has: bool [V, K]."""
+        if self.kind == "labels":
+            return np.asarray(self.labels > 0)
+        return np.asarray(self.labels[:, None] == np.arange(self.scores.shape[1]))
+
+    @property
+    def _errors(self) -> Floats:
+        self._only("numbers")
+        return np.asarray(self.scores - self.labels)
+
+    def _only(self, kind: Kind) -> None:
+        if self.kind != kind:
+            raise SpecError(f'this is an evaluation of "{self.kind}", which has no such measure')
+
+    def _name(self, number: int) -> str:
+        return self.classes[number] if number < len(self.classes) else str(number)
+
+    def __repr__(self) -> str:
+        if not len(self.video):
+            return "Evaluation of no videos"
+        least, most = int(self.clips.min()), int(self.clips.max())
+        clips = f"{most}" if least == most else f"{least} to {most}"
+        noun = "clip" if most == 1 else "clips"
+        what = {"class": f"in {self._classes} classes"}.get(
+            self.kind, f"with {self.scores.shape[1]} {self.kind}"
+        )
+        lines = [f"Evaluation of {len(self.video)} videos {what}, {clips} {noun} each"]
+        if self.kind == "class":
+            lines += self._class_lines()
+        else:
+            if self.kind == "labels":
+                known = self.average_precision()[self.labels.any(axis=0)]
+                lines.append(f"mAP {known.sum() / max(1, len(known)):.1%} of {len(known)} labels")
+            else:
+                lines += self._number_lines()
+            worst = [f"{named(m.path)} is {m.label}, not {m.taken_for}" for m in self.worst(_SHOWN)]
+            lines.append(f"furthest off: {'; '.join(worst) or 'no mistake'}")
+        if self.failed:
+            lines.append(f"{len(self.failed)} files cannot be decoded, as {self.failed[0].path}")
+        return "\n".join(lines)
+
+    def _number_lines(self) -> list[str]:
+        names = [f"{self._name(at)}: " for at in range(self.scores.shape[1])]
+        columns = zip(names if len(names) > 1 else [""], self.mae(), self.rmse(), self.r2(),
+                      strict=True)  # fmt: skip
+        return ["{}MAE {:.4g}, RMSE {:.4g}, R2 {:.3g}".format(*column) for column in columns]
+
+    def _class_lines(self) -> list[str]:
+        matrix = self.confusion()
+        shares = {"top-1": self.accuracy(), "mean of classes": np.nanmean(self.class_accuracy())}
+        if self.scores.shape[1] > 5:
+            shares = {"top-1": self.accuracy(), "top-5": self.accuracy(5)} | shares
+        np.fill_diagonal(matrix, 0)
+        order = np.argsort(-matrix, axis=None, kind="stable")[:_SHOWN]
+        pairs = [divmod(int(at), len(matrix)) for at in order]
+        confused = "; ".join(
+            f"{self._name(a)} taken for {self._name(b)} ({matrix[a, b]} of {of})"
+            for a, b in pairs
+            if matrix[a, b] and (of := int((self.labels == a).sum()))
+        )
+        right = ", ".join(f"{name} {share:.1%}" for name, share in shares.items())
+        return [right, f"most often: {confused or 'no mistake'}"]
+
+
+@takes_options
+def evaluate(
+    model: Any,
+    client: Client,
+    catalog: Catalog,
+    clip: GivenSpec,
+    batch_size: int | None = 8,
+    *,
+    average: Average = "scores",
+    **options: Unpack[StreamOptions],
+) -> Evaluation:
+    """Test a model on each clip of a catalog once, averaged by video.
+
+    Examples:
+        >>> ten = dataclasses.replace(clip, sampling="uniform", clips_per_video=10)
+        >>> found = vl.evaluate(model, client, test, ten)
+        >>> 0 <= found.accuracy() <= 1
+        True
+
+    What is measured follows from the catalog. Classes: accuracy, confusion, the worst mistakes.
+    Targets of 0 and 1 in several columns (multi-hot): average precision of each label. Other
+    numbers: MAE, RMSE, R2 of each, and the files that are furthest off. Clips that cannot be
+    decoded are left out, unless ``on_error`` says otherwise.
+
+    Args:
+        model: A Keras model; or a function that is called with the clips of a batch, an array [B,
+            *clip.shape], and returns the scores (logits or probabilities) of each, [B, classes], or
+            its numbers. With clips of any length, the function is called with their mask, bool [B,
+            T], as well, and so is a Keras model, unless it has one input.
+        client: Its workers decode.
+        catalog: Which videos, and their labels or targets.
+        clip: As in `Client.stream`. Several clips, crops or windows of a video are averaged.
+        batch_size: Clips that the model gets at once, at least 1. Default 8. At the end they may be
+            fewer.
+        average: What to average: ``"scores"``, the default, or the ``"softmax"`` of classes'
+            scores.
+        **options: As in `Client.stream`.
+
+    Returns:
+        The mean scores of each video.
+
+    Raises:
+        SpecError: The catalog has no labels, or targets that are none of these; the model does not
+            return what they need.
+        VideoloadError: The model fails or gives NaN; or what reading a stream raises.
+    """
+    if average not in ("scores", "softmax"):
+        raise SpecError(f'average must be "scores" or "softmax", got {average!r}')
+    truth = _truth_of(catalog)
+    if average == "softmax" and not (truth.ndim == 1 and truth.dtype.kind in "iu"):
+        raise SpecError(_SOFTMAX)
+    options.setdefault("on_error", "skip")
+    stream = client.stream(catalog, clip, batch_size, **options)
+    score = scores_of(model, average if average == "softmax" else None)
+    inputs = getattr(model, "inputs", None)
+    spec = stream._readers.spec
+    masked = "" in spec.clips and spec.leader.max_frames is not None
+    masked = masked and (inputs is None or len(inputs) > 1)
+    check_inputs(model, parts=len(spec.clips), masked=masked)
+
+    def scored() -> Iterable[tuple[Ints, Scores]]:
+        for clips, _, info in stream._readers.read(range(len(stream)), info=True):
+            mask = info.mask if masked else None
+            scores = np.asarray(score(clips, info.path, mask), np.float64)
+            if (wrong := np.isnan(scores.reshape(len(scores), -1)).any(axis=1)).any():
+                raise VideoloadError(
+                    f"the model gives NaN for a clip of {named(info.path[wrong.argmax()])}"
+                )
+            _has_classes(truth, catalog, scores)  # hours before the end
+            yield info.video, scores
+            del clips
+
+    found = judged(means_by_video(scored(), len(catalog)), truth, catalog)
+    if average == "softmax" and found.kind != "class":  # whole numbers, of which there is one
+        raise SpecError(_SOFTMAX)
+    return found._replace(failed=stream.quarantine)
+
+
+def _truth_of(catalog: Catalog) -> npt.NDArray[Any]:
+    """The labels or targets of the rows, [N] or [N, ...]. Raises SpecError."""
+    if catalog.parts:
+        raise SpecError("an evaluation needs each clip once: evaluate the parts of a mixture alone")
+    targets = catalog.targets
+    if isinstance(targets, dict):
+        if len(targets) > 1:
+            name = next(iter(targets))
+            raise SpecError(
+                f"an evaluation is of one kind of targets, and there are {', '.join(targets)}: "
+                f"choose one, as with_targets(catalog.targets[{name!r}])"
+            )
+        [targets] = targets.values()
+    if targets is not None and not (
+        isinstance(targets, np.ndarray) and targets.dtype.kind in "biuf"
+    ):
+        raise SpecError(
+            "targets of each frame, points, boxes and text are not averaged by video: "
+            'loop over a stream with on_error="skip" and compare them there'
+        )
+    truth = catalog.labels if targets is None else targets
+    if targets is None:
+        _has_classes(truth, catalog, truth)
+    return truth
+
+
+def judged(found: Evaluation, truth: npt.NDArray[Any], catalog: Catalog) -> Evaluation:
+    """The means, beside what the catalog says of its rows. Raises SpecError."""
+    own = truth[found.video]
+    paths = [catalog.paths[number] for number in found.video.tolist()]
+    found = found._replace(paths=paths, classes=catalog.classes)
+    width = int(np.prod(found.scores.shape[1:]))
+    if _has_classes(truth, catalog, found.scores):
+        needed = int(own.max(initial=1)) + 1
+        if found.scores.ndim != 2 or width < needed:
+            raise SpecError(
+                f"the model returns {list(found.scores.shape[1:])} for a clip, not a score for "
+                f"each of {max(needed, len(catalog.classes))} classes (of one probability p, give "
+                "1 - p and p)"
+            )
+        return found._replace(labels=own)
+    numbers = own.reshape(len(own), -1).astype(np.float64)
+    if width != numbers.shape[1]:
+        raise SpecError(
+            f"the model returns {width} numbers for a clip, and a target has {numbers.shape[1]}"
+        )
+    hot = truth.ndim == 2 and truth.shape[1] > 1 and bool(np.isin(truth, (0, 1)).all())
+    names = catalog.classes if hot and len(catalog.classes) == width else ()
+    kind: Kind = "labels" if hot else "numbers"
+    scores = found.scores.reshape(len(own), -1)
+    return found._replace(scores=scores, labels=numbers, kind=kind, classes=names)
+
+
+def _has_classes(truth: npt.NDArray[Any], catalog: Catalog, scores: Scores) -> bool:
+    """Return whether the truth of each row is one class, for ``scores`` [B, ...]. Raises SpecError
+    if rows have none."""
+    is_number = catalog.targets is not None and int(np.prod(scores.shape[1:])) <= 1
+    if truth.ndim != 1 or truth.dtype.kind not in "iu" or is_number:
+        return False
+    if lacking := np.count_nonzero(truth < 0):
+        row = int((truth < 0).argmax())
+        raise SpecError(
+            f"{lacking} of {len(catalog)} rows have no label to compare with, as row {row} "
+            f"({named(catalog.paths[row])}), which has {truth[row]}: leave them out"
+        )
+    return True
+
+
+def means_by_video(scored: Iterable[tuple[Ints, Scores]], videos: int) -> Evaluation:
+    """The means of scores [B, ...] of clips of videos, int64 [B]; without labels."""
+    sums, clips = np.zeros((videos, 0)), np.zeros(videos, np.int64)
+    for video, scores in scored:
+        if not sums.size:
+            sums = np.zeros((videos, *scores.shape[1:]))
+        np.add.at(sums, video, scores)
+        np.add.at(clips, video, 1)
+    found = np.flatnonzero(clips)
+    counts = clips[found].reshape(-1, *[1] * (sums.ndim - 1))
+    return Evaluation(found, sums[found] / counts, np.zeros(len(found)), clips[found])
+
+
+def _average_precision(scores: Floats, truth: npt.NDArray[np.bool_]) -> float:
+    """Precision at each score, weighted by how much recall it adds. Equal scores are one step."""
+    if not truth.any():
+        return float("nan")
+    order = np.argsort(-scores, kind="stable")
+    steps = np.append(np.flatnonzero(np.diff(scores[order])), len(scores) - 1)
+    hits = np.cumsum(truth[order])[steps]
+    return float((np.diff(hits, prepend=0) * hits / (steps + 1)).sum() / hits[-1])
+
+
+def softmax(scores: Floats) -> Floats:
+    """Probabilities of logits, [B, classes]."""
+    powers = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    return np.asarray(powers / powers.sum(axis=-1, keepdims=True))
+
+
+def check_inputs(model: Any, *, parts: int = 1, masked: bool = False) -> None:
+    """A model gets the clips, of each part of a sample, and their mask if there is one: no targets.
+    Raises SpecError if it wants something else, as far as it tells."""
+    given, wrong = ["clips", *["their mask"] * masked], ""
+    if (inputs := getattr(model, "inputs", None)) is not None:
+        wrong = f"takes {len(inputs)} inputs" * (len(inputs) != parts + masked)
+    elif not hasattr(model, "predict_on_batch"):
+        try:
+            inspect.signature(model).bind(*given)
+        except TypeError as error:
+            wrong = f"cannot be called: {error}"
+        except ValueError:  # nothing tells what it takes
+            pass
+    if wrong:
+        raise SpecError(f"the model is given only {' and '.join(given)}, and {wrong}")
+
+
+def scores_of(model: Any, average: Average | None) -> Callable[..., Scores]:
+    """What a Keras model, or a function, says of clips of these paths, and of a mask if there is
+    one: a row for each. Raises SpecError, as what it returns does."""
+    is_keras = hasattr(model, "predict_on_batch")
+    function = model.predict_on_batch if is_keras else model
+    if not callable(function):
+        raise SpecError(f"model must be a Keras model or a function, got {type(model).__name__}")
+    if not is_keras and hasattr(model, "named_parameters"):
+        raise SpecError("the model is a PyTorch module: give vl.torch.as_model(model)")
+    shapes: dict[None, tuple[int, ...]] = {}  # of a clip's scores, once they are known
+
+    def score(
+        clips: npt.NDArray[Any],
+        paths: Iterable[str],
+        mask: npt.NDArray[np.bool_] | None = None,
+    ) -> Scores:
+        given = (clips,) if mask is None else (clips, mask)
+        try:
+            said = function([*given]) if is_keras and mask is not None else function(*given)
+            if isinstance(said, tuple | dict) or (isinstance(said, list) and np.ndim(said[0])):
+                raise SpecError(
+                    f"the model returned a {type(said).__name__} of {len(said)}, not an array with "
+                    "a row for each clip: wrap the model, and choose one of its outputs, or join "
+                    "them"
+                )
+            scores = np.asarray(said)
+        except VideoloadError:
+            raise
+        except Exception as error:
+            name = getattr(model, "__qualname__", type(model).__name__)
+            files = some([*dict.fromkeys(map(named, paths))])
+            raise VideoloadError(f"model {name} failed on clips of {files}: {error!r}") from error
+        if scores.ndim < 1 or len(scores) != len(clips):
+            raise SpecError(
+                f"the model returned {list(scores.shape)} for {len(clips)} clips, not "
+                f"[{len(clips)}, ...]"
+            )
+        if scores.dtype.kind in "OSUMmc":
+            raise SpecError(f"the model returned an array of {scores.dtype}, not of numbers")
+        scores = scores[:, None] if scores.ndim == 1 else scores
+        if scores.shape[1:] != shapes.setdefault(None, scores.shape[1:]):
+            raise SpecError(
+                f"the model returned {list(shapes[None])} for a clip, and then "
+                f"{list(scores.shape[1:])}: scores of all clips need one shape"
+            )
+        return softmax(scores.astype(np.float64)) if average == "softmax" else scores
+
+    return score

@@ -1,0 +1,225 @@
+"""The index of a set: what every host would find out of its files, found out once by several
+processes, and written into one file (see `index.index_file`).
+
+What a process has found out is in the cache of this host at once, so a call that was stopped goes
+on from there. Files whose rows are known, from an earlier index or from parts that other hosts have
+made, are not read.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing, suppress
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
+
+from videoload.catalog.catalog import Catalog
+from videoload.client.client import Client
+from videoload.clips.clip_spec import ClipSpec
+from videoload.clips.sample_spec import one_clip
+from videoload.errors import BadVideo, TooManyBadVideos, VideoError, VideoloadError
+from videoload.reading.index import VideoIndex
+from videoload.reading.index_cache import IndexCache
+from videoload.reading.index_file import (
+    NAME,
+    SOFTWARE,
+    TABLE,
+    IndexFile,
+    NoIndexError,
+    OtherSoftwareError,
+    Row,
+    SetIndex,
+    row_of,
+)
+from videoload.storage.files import Storage
+from videoload.storage.new_files import new_file
+from videoload.storage.paths import files_of
+from videoload.storage.roots import is_url, open_storage, put_file, versions_of
+from videoload.tools.scan import AWAY_S, STALL_S
+from videoload.versions import index_software
+
+_AT_ONCE = 8  # files of a batch: one alone costs as much again as to read a small file
+
+
+class Made(NamedTuple):
+    """An index that was written: where, the files that it tells of, how many of them were read for
+    it, and those that cannot be read."""
+
+    where: str
+    files: int
+    read: int
+    bad: Sequence[BadVideo]
+
+
+def make_index(
+    catalog: Catalog,
+    out: str | None = None,
+    *,
+    processes: int,
+    cache: str | None = None,
+    others: Sequence[str] = (),
+    part: tuple[int, int] = (0, 1),
+    begin: Callable[[int], Callable[[], None]] = lambda files: lambda: None,
+) -> Made:
+    """Write the index of all files of ``catalog``.
+
+    Args:
+        catalog: It needs its root.
+        out: A file; None: beside the videos.
+        processes: How many read.
+        cache: The folder of the cache, from which a stopped call goes on.
+        others: More indexes whose rows are used.
+        part: (k, n): only every n-th file, from the k-th on.
+        begin: Called with the number of files that have to be read. What it returns is called after
+            each of them.
+
+    Raises:
+        VideoloadError: The index cannot be written there, or the storage does not answer.
+    """
+    if (root := catalog.root) is None:
+        raise VideoloadError("an index needs the videos: give their root")
+    _check_place(str(root), out)
+    for other in others:
+        if not _is_there(other):
+            raise VideoloadError(f"--add {other}: there is no such file")
+        if not is_url(other):
+            _check_index("--add", other)
+    every = dict.fromkeys(file for path in catalog.paths for file in files_of(path))
+    paths = list(every)[part[0] :: part[1]]
+    if cache is not None:
+        Path(cache).mkdir(mode=0o700, parents=True, exist_ok=True)
+    with TemporaryDirectory(prefix="videoload-", dir=cache) as room:
+        folder = cache or room
+        find = partial(_row, *_sources(root, paths, folder, [out, *others]))
+        left = [path for path in paths if find(path) is None]
+        bad = _read(Catalog(left, root=root), processes, folder, begin(len(left))) if left else []
+        # Other processes have written the rows, of files that may have changed meanwhile.
+        paths = list(dict.fromkeys([*paths, *_indexed(root, out)]))
+        find = partial(_row, *_sources(root, paths, folder, [out, *others]))
+        rows = (row for path in paths if (row := find(path)) is not None)
+        if out is not None or not is_url(root):
+            file = Path(root, NAME) if out is None else Path(out)
+            count = _write(file, rows, index_software(), room)
+            return Made(str(file), count, len(left), bad)
+        made = Path(room, "whole")
+        count = _write(made, rows, index_software(), room)
+        put_file(str(root), NAME, made)
+    return Made(f"{root}/{NAME}", count, len(left), bad)
+
+
+def _indexed(root: Path | str, out: str | None) -> list[str]:
+    """The files that the index has rows of that this one takes the place of: they may be another
+    list's of the same root. Raises StorageError."""
+    if not _is_there(out):
+        return []
+    storage = open_storage(root)
+    return SetIndex(out, storage, None, index_software()).paths()
+
+
+def _write(file: Path, rows: Iterable[Row], software: str, room: str | None = None) -> int:
+    """Write an index, which takes the place of ``file`` at once. It is made in ``room``, a folder
+    of this user: SQLite would follow a link. Returns how many rows it has. Raises OSError,
+    sqlite3.Error."""
+    with TemporaryDirectory(prefix="videoload-", dir=room) as folder:
+        whole = Path(folder, NAME)
+        with closing(sqlite3.connect(whole, isolation_level=None)) as made:
+            for statement in ("PRAGMA journal_mode = OFF", "PRAGMA synchronous = OFF", TABLE,
+                              "BEGIN"):  # fmt: skip
+                made.execute(statement)
+            statement = "INSERT OR REPLACE INTO indexes VALUES (?, ?, ?)"
+            made.execute(statement, (SOFTWARE, b"", software.encode()))
+            made.executemany(statement, rows)
+            made.execute("COMMIT")
+            [(count,)] = made.execute("SELECT count(*) - 1 FROM indexes")
+        with whole.open("rb") as source, new_file(file) as out:
+            shutil.copyfileobj(source, out, 1 << 20)
+            out.flush()
+            os.fsync(out.fileno())  # otherwise a power failure may leave it empty
+    return int(count)
+
+
+def _check_place(root: str, out: str | None) -> None:
+    """Raises VideoloadError."""
+    place = Path(root) if out is None else Path(out).absolute().parent
+    if out is None and root.startswith("http"):
+        raise VideoloadError(f"{root}: nothing can be written to a web server: give --out FILE")
+    if not (out is None and is_url(root)) and not _can_write(place):
+        raise VideoloadError(f"{place} cannot be written to: give --out FILE in another folder")
+    if out is not None and Path(out).exists():
+        _check_index("--out", out)
+
+
+def _check_index(option: str, file: str) -> None:
+    """Raises VideoloadError if the file is no index: a wrong name must not cost another file."""
+    try:
+        if not Path(file).is_file():
+            raise NoIndexError("it is no file")
+        if option != "--out" or Path(file).stat().st_size:
+            IndexFile(file, index_software()).close()
+    except OtherSoftwareError:
+        pass
+    except NoIndexError as error:
+        raise VideoloadError(f"{option} {file} is no index: {error}") from None
+
+
+def _can_write(place: Path) -> bool:
+    with suppress(OSError), TemporaryDirectory(dir=place, prefix=f"{NAME}-"):
+        return True
+    return False
+
+
+def _sources(
+    root: Path | str, paths: Sequence[str], folder: str, requested: Sequence[str | None]
+) -> tuple[Storage, IndexCache, list[SetIndex]]:
+    """The files as they are now, the cache, and the indexes that there are."""
+    storage, software = open_storage(root), index_software()
+    if is_url(root):
+        found = versions_of(str(root), paths)
+        storage.last_version = lambda path, wait: found.get(path)
+    known = [SetIndex(each, storage, folder, software) for each in requested if _is_there(each)]
+    return storage, IndexCache(folder, storage.root, software), known
+
+
+def _is_there(index: str | None) -> bool:
+    return index is None or is_url(index) or Path(index).exists()
+
+
+def _row(storage: Storage, cache: IndexCache, known: Sequence[SetIndex], path: str) -> Row | None:
+    """The row of a file, if one is known and whole. Raises StorageError."""
+    with suppress(VideoError):
+        file = storage.resolve(path)
+        for packed in _candidates(cache.packed(path, file), known, path, file.version):
+            with suppress(ValueError):
+                VideoIndex.from_bytes(packed, row_of(path, file.version)).check(file.size)
+                return path.encode(errors="surrogateescape"), file.version, packed
+    return None
+
+
+def _candidates(
+    own: bytes | None, known: Sequence[SetIndex], path: str, version: bytes
+) -> Iterator[bytes]:
+    yield from (own,) if own is not None else ()
+    for index in known:
+        yield from index.packed(path, version)
+
+
+def _read(
+    files: Catalog, processes: int, folder: str, advance: Callable[[], None]
+) -> list[BadVideo]:
+    """Let workers find out what is not known. Returns the files that cannot be read."""
+    facts = one_clip(ClipSpec(1)).counts
+    with Client(
+        min(processes, len(files)), cache=folder, index=False, stall_s=STALL_S,
+        storage_timeout_s=AWAY_S,
+    ) as client:  # fmt: skip
+        readers = client._look(files, facts, _AT_ONCE, ordered=False)
+        with suppress(TooManyBadVideos):  # all of them are bad
+            for found, *_ in readers.read(readers.steps(0, None)):
+                for _ in found:
+                    advance()
+        return readers.quarantine.videos

@@ -1,1 +1,0 @@
-"""The trainer's side: clients, streams, and what users call on them."""

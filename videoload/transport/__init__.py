@@ -1,1 +1,0 @@
-"""What crosses processes: messages, sockets, keys, and shared memory. Start at `messages`."""

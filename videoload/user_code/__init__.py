@@ -1,1 +1,0 @@
-"""The functions of users: found, compared with what an import gives, called."""

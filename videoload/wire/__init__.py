@@ -1,0 +1,1 @@
+"""What crosses processes: messages, sockets, keys, slots."""

@@ -1,0 +1,224 @@
+"""The connections to a trainer's socket, as the kernel knows them: who is connected, how many bytes
+came, and which connections go too far.
+
+ZeroMQ reports which descriptors it accepts (a socket monitor), and that keys do not fit, but not
+what comes on them. It closes them in its own thread, and the kernel gives their numbers to others.
+So a connection has a serial number here, which no other one ever gets, and this is the one table of
+them: descriptor, socket (by its inode), host, and the peer whose messages come on it. Each look is
+at a duplicate of the descriptor, which cannot change, and it counts only if it is the socket that
+was accepted. All duplicates use one descriptor that is set aside, so a look needs no free one.
+
+One call handles a bounded number of events and looks.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import struct
+import time
+from collections.abc import Callable, Collection
+from contextlib import suppress
+from dataclasses import dataclass
+
+import zmq
+
+from videoload.wire.limits import Limits
+
+_EVENTS = zmq.EVENT_ACCEPTED | zmq.EVENT_DISCONNECTED | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
+# In the place of a descriptor: one side alone has keys, or both have them and they do not fit.
+_OTHER_KEYS = zmq.PROTOCOL_ERROR_ZMTP_MECHANISM_MISMATCH, zmq.PROTOCOL_ERROR_ZMTP_CRYPTOGRAPHIC
+_EVENT = struct.Struct("=hi")  # event and descriptor: zmq_socket_monitor(3)
+_RECEIVED = struct.Struct("=128xQ")  # tcp_info.tcpi_bytes_received
+_CREDENTIALS = struct.Struct("=iII")  # ucred: pid, uid, gid
+_RESET = struct.pack("=ii", 1, 0)  # linger: on, for no time
+_MAX_EVENTS = 256  # of one call: about 2 ms
+_MAX_LOOKS = 512  # of one call: a look takes 4 us
+# ZeroMQ takes 5 GB/s at most, over all connections: 100 MB between two looks at one connection.
+# Looks take no more than a 25th of the time.
+_LOOK_S, _LOOK_SHARE = 0.02, 25
+
+
+@dataclass(slots=True)
+class _Accepted:
+    """``peer``: ZeroMQ's name of who sends on it, once a message has come."""
+
+    descriptor: int
+    inode: int
+    host: str = "somebody"
+    peer: bytes = b""
+
+
+class Connections:
+    """The connections to one socket. To be made before the socket is bound."""
+
+    def __init__(
+        self,
+        context: zmq.Context[zmq.Socket[bytes]],
+        bound: zmq.Socket[bytes],
+        limits: Limits,
+        children: Callable[[], Collection[int]] | None = None,
+    ) -> None:
+        """``children``, for a private address: the processes that may connect. Others are hung up
+        on at once."""
+        self.limits = limits
+        self.name: int | bytes | None = None  # the port, or the name of a Unix socket
+        self.turned_away = 0  # because of other keys than this side's
+        self._children = children
+        self._bound = bound
+        self._accepted: dict[int, _Accepted] = {}  # by serial number
+        self._serials: dict[int, int] = {}  # by descriptor
+        self._next_serial = 0
+        self._serial_of: dict[bytes, int] = {}  # by peer
+        self._has_other_keys = False  # the connection that ends next
+        self._to_look_at: list[int] = []  # connections that this round of looks has still to see
+        self._next_look = 0.0
+        self._spare = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        # The family says how long a name may be; one of AF_INET fits where AF_INET6 does.
+        family = socket.AF_INET6 if children is None else socket.AF_UNIX
+        self._look = socket.socket(
+            family, socket.SOCK_STREAM, 0, fileno=os.dup(self._spare.fileno())
+        )
+        self._lines: list[str] = []
+        where = f"inproc://connections-{id(self)}"
+        bound.monitor(where, _EVENTS)
+        self.events = context.socket(zmq.PAIR)
+        self.events.setsockopt(zmq.LINGER, 0)
+        self.events.setsockopt(zmq.RCVHWM, 0)  # else ZeroMQ's thread would wait for this one
+        self.events.connect(where)
+
+    def serial(self, descriptor: int, peer: bytes) -> int:
+        """The connection on which ``peer`` sent, whose descriptor was this one by then; -1 if it is
+        over. ZeroMQ tells of a connection before a message of it can be read."""
+        if (known := self._serial_of.get(peer)) is not None:
+            return known
+        while self.update():  # who comes under this number, and who left it
+            pass
+        serial = self._serials.get(descriptor, -1)
+        if (accepted := self._accepted.get(serial)) is None:
+            return -1
+        # ZeroMQ numbers peers in order. What a peer said before it was cut off may be read last.
+        number, other = (int.from_bytes(each[1:], "big") for each in (peer, accepted.peer))
+        if accepted.peer and (number - other) % (1 << 32) >= 1 << 31:
+            return -1
+        self._serial_of.pop(accepted.peer, None)
+        accepted.peer = peer
+        self._serial_of[peer] = serial
+        return serial
+
+    def update(self) -> bool:
+        """Note connections that came and went, and return whether there may be more."""
+        for _ in range(_MAX_EVENTS):
+            try:
+                frames = self.events.recv_multipart(zmq.DONTWAIT)
+            except zmq.Again:
+                self._detach()
+                return False
+            event, number = _EVENT.unpack(frames[0])
+            if event == zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL:
+                self._has_other_keys = number in _OTHER_KEYS
+                continue
+            host = self._forget(number)
+            if self._has_other_keys:
+                self._has_other_keys = False
+                self.turned_away += 1
+                self._lines.append(
+                    f"{host} is turned away: it has no keys or others than this trainer; both need "
+                    "those of one 'videoload keygen'"
+                )
+            if event == zmq.EVENT_ACCEPTED and (inode := self._attach(number)) is not None:
+                self._accept(number, inode)
+        self._detach()
+        return True
+
+    def _forget(self, number: int) -> str:
+        """The connection of this descriptor is over; returns its host."""
+        serial = self._serials.pop(number, -1)
+        self.limits.disconnected(serial)
+        if (accepted := self._accepted.pop(serial, None)) is None:
+            return "somebody"
+        self._serial_of.pop(accepted.peer, None)
+        return accepted.host
+
+    def inspect(self, now: float) -> tuple[list[str], float]:
+        """Hang up on connections that go too far. Returns a line for each, which says why, and when
+        to look again (infinity: when somebody connects)."""
+        self.update()
+        if self._children is None:
+            received = self._received(now) if now >= self._next_look else {}
+            for serial, why in self.limits.judge(received, now).items():
+                if self._look_at(serial):
+                    self._hang_up(why)
+            self._detach()
+        lines, self._lines = self._lines, []
+        return lines, self._next_look if self._children is None and self._accepted else float("inf")
+
+    def close(self) -> None:
+        self._bound.disable_monitor()
+        self.events.close()
+        self._look.close()
+        self._spare.close()
+
+    def _received(self, now: float) -> dict[int, int]:
+        """The bytes that came on some connections; the next calls look at the others."""
+        began = time.perf_counter()
+        received: dict[int, int] = {}
+        self._to_look_at = self._to_look_at or list(self._accepted)
+        looks, self._to_look_at = self._to_look_at[:_MAX_LOOKS], self._to_look_at[_MAX_LOOKS:]
+        for serial in looks:
+            if not self._look_at(serial):  # closed; ZeroMQ will say so
+                continue
+            with suppress(OSError, struct.error):
+                info = self._look.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _RECEIVED.size)
+                (received[serial],) = _RECEIVED.unpack(info)
+        pause_s = _LOOK_SHARE * (time.perf_counter() - began)
+        self._next_look = now + (pause_s if self._to_look_at else max(_LOOK_S, pause_s))
+        return received
+
+    def _accept(self, number: int, inode: int) -> None:
+        with suppress(OSError):
+            name = self._look.getsockname()
+            if self.name != (name[1] if isinstance(name, tuple) else name):
+                return  # it was closed meanwhile, and the number is another's now
+        self._next_serial += 1
+        self._serials[number] = self._next_serial
+        accepted = self._accepted[self._next_serial] = _Accepted(number, inode)
+        self.limits.connected(self._next_serial, time.monotonic())
+        if self._children is None:
+            with suppress(OSError):  # it has hung up
+                accepted.host = self._look.getpeername()[0].removeprefix("::ffff:")
+            return
+        with suppress(OSError, struct.error):
+            credentials = self._look.getsockopt(
+                socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size
+            )
+            pid, _, _ = _CREDENTIALS.unpack(credentials)
+            if pid != os.getpid() and pid not in self._children():
+                self._hang_up(f"process {pid} is no worker of this trainer")
+
+    def _look_at(self, serial: int) -> bool:
+        """Look at a connection's socket from now on. False: it is closed."""
+        accepted = self._accepted.get(serial)
+        return accepted is not None and self._attach(accepted.descriptor) == accepted.inode
+
+    def _attach(self, number: int) -> int | None:
+        """Look at a descriptor's socket from now on; returns its inode. None: it is closed."""
+        try:
+            os.dup2(number, self._look.fileno(), inheritable=False)
+        except OSError:
+            return None
+        return os.fstat(self._look.fileno()).st_ino
+
+    def _detach(self) -> None:
+        """Let go of the last socket: when ZeroMQ closes it, the connection ends."""
+        os.dup2(self._spare.fileno(), self._look.fileno(), inheritable=False)
+
+    def _hang_up(self, why: str) -> None:
+        with suppress(OSError):  # it has hung up
+            name = self._look.getpeername()
+            # ZeroMQ's close then resets the connection. Otherwise a peer that is in the middle of
+            # sending would not notice for a minute.
+            self._look.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+            self._look.shutdown(socket.SHUT_RDWR)
+            who = f"{name[0]}:{name[1]}" if isinstance(name, tuple) else "a process of this host"
+            self._lines.append(f"hung up on {who.removeprefix('::ffff:')}: {why}")
