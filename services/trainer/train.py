@@ -64,8 +64,9 @@ def main(
         Option(metavar="DIR", help="CURVE keys of a trainer, made by 'videoload keygen'."),
     ] = None,
     insecure: Annotated[bool, Option("--insecure", help="Accept workers without keys.")] = False,
-    any_software: Annotated[
-        bool, Option("--any-software", help="Accept workers whose FFmpeg gives other pixels.")
+    allow_version_mismatch: Annotated[
+        bool,
+        Option("--allow-version-mismatch", help="Accept workers whose FFmpeg gives other pixels."),
     ] = False,
     wait_for: Annotated[int, Option(min=1, help="Start with this many workers.")] = 1,
     timeout_s: Annotated[float, Option(help="Seconds to wait for the workers.")] = 600,
@@ -155,7 +156,7 @@ def main(
             listen=listen,
             keys=keys,
             insecure=insecure,
-            any_software=any_software,
+            allow_version_mismatch=allow_version_mismatch,
             metrics_port=metrics_port,
         ) as client,
     ):

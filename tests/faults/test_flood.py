@@ -246,7 +246,9 @@ def test_a_sender_of_an_endless_message_is_disconnected(
 ) -> None:  # fmt: skip
     keys = make_keys(tmp_path / "keys")[0] if mechanism == "CURVE" else None
     ways = ["handshake"] if keys else ["as a stranger", "as a worker", "handshake"]
-    with Client(workers=1, listen="tcp://127.0.0.1:*", keys=keys, any_software=True) as client:
+    with Client(
+        workers=1, listen="tcp://127.0.0.1:*", keys=keys, allow_version_mismatch=True
+    ) as client:
         client.wait_for_workers(1, timeout_s=30 * SECOND)
         for what in ways:
             with peak_mb() as grown:
@@ -299,7 +301,7 @@ TRAINER = """
     catalog = Catalog.from_folder(root)
     expected = digests(decode_serially(catalog, clip, 4, shuffle=True, info=True))
     resource.setrlimit(resource.RLIMIT_NOFILE, (int(soft), int(hard)))
-    with Client(workers=1, listen="tcp://127.0.0.1:*", any_software=True) as client:
+    with Client(workers=1, listen="tcp://127.0.0.1:*", allow_version_mismatch=True) as client:
         client.wait_for_workers(1, 60)
         print("listens at", client.endpoints[0].rpartition(":")[2], "end", flush=True)
         stream = client.stream(catalog, clip, 4, shuffle=True)

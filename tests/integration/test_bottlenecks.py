@@ -57,7 +57,7 @@ def test_a_trainer_that_only_reads_a_dataset_is_said_to_wait(tf: Any, slow: Cata
             pass
         stats = stream.stats()
     assert stats.batches == 6, "TensorFlow reads nothing ahead"
-    assert stats.wait_share > 0.3
+    assert stats.wait_ratio > 0.3
     assert stats.bottleneck != "trainer"
 
 
@@ -85,11 +85,11 @@ def test_a_trainer_without_workers_is_told_so_while_it_waits(
 
         thread = threading.Thread(target=read_on)
         thread.start()
-        wait_until(lambda: stream.stats(window_s=0.2).wait_share == 1.0, 30 * SECOND)
+        wait_until(lambda: stream.stats(window_s=0.2).wait_ratio == 1.0, 30 * SECOND)
         stalled = stream.stats(window_s=0.2)
         assert stalled.clips == 0
         assert "No worker" in stream.stats().verdict
     thread.join(30 * SECOND)
     assert not thread.is_alive()
     # Nobody waits any more, so nothing is added to the waiting.
-    assert stream.stats().wait_share == stream.stats().wait_share < 1.0
+    assert stream.stats().wait_ratio == stream.stats().wait_ratio < 1.0

@@ -108,8 +108,8 @@ def test_a_store_that_is_too_small_changes_nothing_keeps_its_limit_and_says_so(
         stream = client.stream(videos.catalog, CLIP, 4, shuffle=True, seed=3)
         assert digest(stream.batches(epochs=3)) == expected
         stats = stream.stats()
-    assert 0.1 < stats.no_room_share <= 1
-    assert f" {stats.no_room_share:.0%}" in stats.verdict
+    assert 0.1 < stats.frame_store_full_ratio <= 1
+    assert f" {stats.frame_store_full_ratio:.0%}" in stats.verdict
     used = sum(512 * file.stat().st_blocks for file in files_of(tmp_path))
     assert used <= 1e9 * gb + 8192 * len(files_of(tmp_path))
 
@@ -271,7 +271,7 @@ def test_a_store_on_a_disk_that_is_only_read_serves_what_it_has(
     with Client(workers=1, frame_store=disk / "frames") as client:
         stream = client.stream(videos.catalog, CLIP, 4, shuffle=True, seed=3)
         assert digests(stream.batches(epochs=EPOCHS)) == expected[0]
-        assert stream.stats().kept_share == 1
+        assert stream.stats().frame_store_hit_ratio == 1
     assert stream_of(videos.catalog, CLIP, disk / "frames", 12) == expected[1]
     with pytest.raises(SpecError, match=r"other.*Read-only"):
         CacheDirectory.of(disk / "other", None)

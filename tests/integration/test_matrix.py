@@ -129,7 +129,10 @@ def _set_up(
             case.options["shard"] = (world - 1, world)
     kept: dict[str, dict[str, Any]] = {
         "kept frames": {"frame_store": tmp_path / "kept", "frame_store_gb": 0.02},
-        "kept files": {"keep": Path(index).parent / "kept", "keep_gb": 0.002},  # of all tests
+        "kept files": {
+            "file_cache": Path(index).parent / "kept",
+            "file_cache_gb": 0.002,
+        },  # of all tests
     }
     print(f"{source}, {fault}: {there}")  # pytest shows it if the test fails
     with vl.Client(

@@ -234,16 +234,18 @@ def test_sound_goes_on_over_a_seam(tmp_path: Path) -> None:
         sounds.make(tmp_path / f"{number}.avi", frames=20, rate=48_000)
     sounds.make(tmp_path / "3.avi", frames=20, sound=None)
     files = [f"{number}.avi" for number in range(4)]
-    clip = ClipSpec(frames=30, fps=25, size=(48, 64), sampling="dense", hop_s=0.28, sound=48_000)
+    clip = ClipSpec(
+        frames=30, fps=25, size=(48, 64), sampling="dense", hop_s=0.28, audio_rate=48_000
+    )
     own = [sounds.whole(tmp_path / name, 48_000)[0, : 20 * 1920] for name in files[:3]]
     line = np.concatenate([*own, np.zeros(20 * 1920, np.float32)])
     seen = 0
     catalog = Catalog([files], root=tmp_path)
     for clips, _, info in decode_serially(catalog, clip, 1, info=True, drop_remainder=False):
         first = int(info.frames[0, 0])
-        sound = cast(Any, clips)["sound"][0]
+        sound = cast(Any, clips)["audio"][0]
         np.testing.assert_array_equal(sound, line[first * 1920 :][: len(sound)])
-        assert info.has_sound is not None
-        assert info.has_sound.all()
+        assert info.has_audio is not None
+        assert info.has_audio.all()
         seen += 1
     assert seen == 8

@@ -99,13 +99,13 @@ def test_no_clip_is_half_of_a_file_that_is_written_anew_meanwhile(
         assert caught.value.path == one.name
 
 
-@pytest.mark.parametrize("sound", [None, 8000])
+@pytest.mark.parametrize("rate", [None, 8000])
 def test_what_is_told_of_a_clip_is_of_the_file_that_it_was_made_of(
-    sound: int | None, tmp_path: Path
+    rate: int | None, tmp_path: Path
 ) -> None:
     one = make_avi(tmp_path / "one.mp4", frames=40, container_format="mp4")
     other = make_avi(tmp_path / "other.mp4", frames=60, rate=10, seed=1, container_format="mp4")
-    spec = ClipSpec(frames=4, fps=5, size=(32, 32), sampling="random", sound=sound)
+    spec = ClipSpec(frames=4, fps=5, size=(32, 32), sampling="random", audio_rate=rate)
     decoder, out, expected = Decoder(tmp_path), *np.zeros((2, 1, spec.clip_bytes), np.uint8)
     decoder.decode(one.name, spec, [Clip(5)], out)  # it is known
     run = decoder.start(one.name, one_clip(spec), [Clip(5)], out)
@@ -129,8 +129,8 @@ def test_a_clip_has_the_sound_of_the_file_that_it_shows(
 ) -> None:
     for name, frames in (("one.avi", 60), ("other.avi", 90)):
         sounds.make(tmp_path / name, frames=frames)
-    clip = ClipSpec(frames=10, fps=25, size=(48, 64), sound=8000)
-    pair = SampleSpec({"a": replace(clip, sound=None), "b": clip})
+    clip = ClipSpec(frames=10, fps=25, size=(48, 64), audio_rate=8000)
+    pair = SampleSpec({"a": replace(clip, audio_rate=None), "b": clip})
     spec = pair if is_part else clip
 
     def decode(name: str, tick: Callable[[], None] = lambda: None) -> tuple[list[int], bytes]:

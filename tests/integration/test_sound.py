@@ -22,7 +22,7 @@ from videoload import Catalog, ClipSpec, VideoError, decode_serially
 from videoload.decoding.decoder import Decoder
 
 RATE = 16_000
-CLIP = ClipSpec(frames=15, fps=25, size=(48, 64), sampling="random", sound=RATE)
+CLIP = ClipSpec(frames=15, fps=25, size=(48, 64), sampling="random", audio_rate=RATE)
 
 KINDS: dict[str, dict[str, Any]] = {
     "pcm.avi": {},
@@ -107,22 +107,27 @@ def test_a_clip_has_what_a_complete_decode_has(
     root: Path, name: str, rate: int, channels: int
 ) -> None:
     spec = ClipSpec(
-        frames=15, fps=25, size=(48, 64), sampling="random", sound=rate, sound_channels=channels
+        frames=15,
+        fps=25,
+        size=(48, 64),
+        sampling="random",
+        audio_rate=rate,
+        audio_channels=channels,
     )
     compare(root, name, spec, epochs=4)
 
 
 def compare(root: Path, name: str, spec: ClipSpec, epochs: int) -> None:
     """Clips of a file, with what FFmpeg makes of its sound as a whole."""
-    assert spec.sound is not None
-    whole = sounds.whole(root / name, spec.sound, spec.sound_channels)
+    assert spec.audio_rate is not None
+    whole = sounds.whole(root / name, spec.audio_rate, spec.audio_channels)
     with av.open(str(root / name), metadata_errors="replace") as container:
         video = container.streams.video[0]
         start = (video.start_time or 0) * (video.time_base or 0)
         late_s = 0.0 if name.endswith(".avi") else float(start)
     for sample, info in heard(root, name, spec, epochs):
-        sound = np.atleast_2d(sample["sound"])
-        first = round((late_s + info.times[0, 0]) * spec.sound)
+        sound = np.atleast_2d(sample["audio"])
+        first = round((late_s + info.times[0, 0]) * spec.audio_rate)
         wanted = np.zeros_like(sound)
         there = whole[:, first : first + sound.shape[1]]
         wanted[:, : there.shape[1]] = there
@@ -147,16 +152,18 @@ def real_files() -> list[str]:
 @pytest.mark.skipif(not real_files(), reason="VIDEOLOAD_AVI names no folder of real AVI files")
 @pytest.mark.parametrize("name", real_files())
 def test_clips_of_real_files_have_what_a_complete_decode_has(name: str) -> None:
-    spec = ClipSpec(frames=8, fps=10, size=(32, 40), crop="stretch", sampling="random", sound=RATE)
+    spec = ClipSpec(
+        frames=8, fps=10, size=(32, 40), crop="stretch", sampling="random", audio_rate=RATE
+    )
     compare(Path(os.environ["VIDEOLOAD_AVI"]), name, spec, epochs=3)
 
 
 def test_a_file_without_sound_is_silent_and_says_so(root: Path) -> None:
     [(sample, info)] = heard(root / "a", "silent.avi", epochs=1)
     assert not Decoder(root / "a").sound("silent.avi")
-    assert info.has_sound.tolist() == [False]
-    assert sample["sound"].shape == (9_600,)
-    assert (sample["sound"] == 0).all()
+    assert info.has_audio.tolist() == [False]
+    assert sample["audio"].shape == (9_600,)
+    assert (sample["audio"] == 0).all()
     assert sample["video"].any()
 
 
@@ -172,11 +179,11 @@ def copy(source: Path, to: Path, keep: Callable[[Any], bool]) -> None:
 
 def test_beyond_the_ends_a_window_around_a_moment_is_silent(root: Path) -> None:
     catalog = Catalog(["a/pcm.avi"] * 2, root=root, at=[1, 98])
-    spec = ClipSpec(8, fps=sounds.FPS, sound=RATE, size=(32, 32), sampling="at", edges="hold")
+    spec = ClipSpec(8, fps=sounds.FPS, audio_rate=RATE, size=(32, 32), sampling="at", edges="hold")
     clips, _, info = next(decode_serially(catalog, spec, 2, info=True))
     assert info.frames.tolist() == [[-1, -1, -1, 0, 1, 2, 3, 4], [94, 95, 96, 97, 98, 99, -1, -1]]
     whole = sounds.whole(root / "a/pcm.avi", RATE)[0]
-    sound, frame = clips["sound"], RATE // sounds.FPS
+    sound, frame = clips["audio"], RATE // sounds.FPS
     for row, begin in ((0, -3), (1, 94)):
         wanted = np.zeros(8 * frame, np.float32)
         there = whole[max(0, begin) * frame :][: (8 + min(0, begin)) * frame]
@@ -200,14 +207,14 @@ def test_a_gap_is_silence_and_what_follows_keeps_its_time(tmp_path: Path) -> Non
     copy(tmp_path / "whole.mkv", tmp_path / "gap.mkv", keep)
     begin_s, end_s = lost[0], lost[-1]
     assert end_s - begin_s > 0.5
-    spec = ClipSpec(frames=50, fps=25, size=(48, 64), sound=RATE)
+    spec = ClipSpec(frames=50, fps=25, size=(48, 64), audio_rate=RATE)
     [(with_gap, info)] = heard(tmp_path, "gap.mkv", spec, epochs=1)
     [(without, _)] = heard(tmp_path, "whole.mkv", spec, epochs=1)
     begin, end = (round((at_s - info.times[0, 0]) * RATE) for at_s in (begin_s, end_s))
-    assert (with_gap["sound"][begin + 20 : end - 20] == 0).all()
+    assert (with_gap["audio"][begin + 20 : end - 20] == 0).all()
     for part in (slice(0, begin - 20), slice(end + 20, None)):
-        np.testing.assert_array_equal(with_gap["sound"][part], without["sound"][part])
-    assert np.abs(with_gap["sound"][end:]).max() > 0.5
+        np.testing.assert_array_equal(with_gap["audio"][part], without["audio"][part])
+    assert np.abs(with_gap["audio"][end:]).max() > 0.5
 
 
 @pytest.mark.parametrize("late_s", [0, 2])
@@ -242,7 +249,7 @@ def test_an_empty_packet_is_a_short_gap_and_not_the_end(tmp_path: Path) -> None:
     spec = replace(CLIP, frames=50, sampling="center")
     [(with_all, _)] = heard(tmp_path, "whole.mp4", spec, epochs=1)
     [(with_gap, _)] = heard(tmp_path, "empty.mp4", spec, epochs=1)
-    differs = np.flatnonzero(np.abs(with_all["sound"] - with_gap["sound"]) > 1e-6)
+    differs = np.flatnonzero(np.abs(with_all["audio"] - with_gap["audio"]) > 1e-6)
     assert 0 < np.ptp(differs) < 3 * 1024
 
 
@@ -258,7 +265,7 @@ def test_sound_begins_with_the_first_frame_that_comes_out(name: str, tmp_path: P
     assert len(white) == 5
     for number in white:
         near = round(number * RATE / sounds.FPS)
-        window = np.abs(sample["sound"][max(0, near - 300) : near + 300])
+        window = np.abs(sample["audio"][max(0, near - 300) : near + 300])
         assert abs(max(0, near - 300) + window.argmax() - near) <= 40
         assert window.max() > 0.5
 
@@ -277,15 +284,15 @@ def test_many_channels_are_mixed(name: str, sound: str, layout: str, tmp_path: P
         assert told in made.read_bytes()
         other = b"chan" + bytes(4) + struct.pack(">III", 128 << 16 | 8, 0, 0)
         made.write_bytes(made.read_bytes().replace(told, other))
-    both = replace(CLIP, sound_channels=2)
+    both = replace(CLIP, audio_channels=2)
     [(sample, info)] = heard(tmp_path, name, both, epochs=1)
-    assert info.has_sound.tolist() == [True]
+    assert info.has_audio.tolist() == [True]
     assert Decoder(tmp_path).sound(name)
     for number in filter(sounds.is_white, info.frames[0].tolist()):
         at = round((number / sounds.FPS - info.times[0, 0]) * RATE)
-        if 200 < at < sample["sound"].shape[1] - 200:
-            loudest = np.abs(sample["sound"]).argmax(axis=1)
-            assert np.abs(sample["sound"][:, at - 5 : at + 6]).max() > 0.3, loudest
+        if 200 < at < sample["audio"].shape[1] - 200:
+            loudest = np.abs(sample["audio"]).argmax(axis=1)
+            assert np.abs(sample["audio"][:, at - 5 : at + 6]).max() > 0.3, loudest
 
 
 @pytest.mark.parametrize(
@@ -329,10 +336,10 @@ def test_where_the_rate_of_an_avi_changes_the_clip_is_bad(
 def _tone_at(path: Path, begin: float) -> float:
     """The loudest frequency in a third of a second of a file."""
     row = {"path": [path.name], "start_s": [begin], "end_s": [begin + 0.32]}
-    spec = ClipSpec(8, fps=25, size=(48, 64), sound=RATE)
+    spec = ClipSpec(8, fps=25, size=(48, 64), audio_rate=RATE)
     catalog = Catalog.from_table(row, root=path.parent)
     clips, _, _ = next(decode_serially(catalog, spec, 1, info=True, on_error="raise"))
-    waves = np.abs(np.fft.rfft(clips["sound"][0] * np.hanning(clips["sound"].shape[1])))
+    waves = np.abs(np.fft.rfft(clips["audio"][0] * np.hanning(clips["audio"].shape[1])))
     return float(waves.argmax() / 0.32)
 
 

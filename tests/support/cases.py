@@ -127,7 +127,7 @@ def whole_videos(r: random.Random, files: Files) -> Drawn:
     """The clips of files, some with their sound."""
     how = _frames(r)
     if "fps" in how and r.random() < 0.5:
-        how["sound"] = 8000
+        how["audio_rate"] = 8000
     clip = vl.ClipSpec(**how, **_pixels(r))
     balance = clip.sampling != "dense" and clip.short != "drop" and r.random() < 0.2
     return _plain(files), clip, {"balance": "class"} if balance else {}

@@ -414,7 +414,7 @@ class Catalog:
         return train, cls.from_folder(parts[1], root=folder, classes=train.classes)
 
     @classmethod
-    def join(cls, catalogs: Iterable[Catalog]) -> Catalog:
+    def concat(cls, catalogs: Iterable[Catalog]) -> Catalog:
         """Several catalogs as one, one after the other.
 
         A stream has one root. So catalogs with several roots get the nearest folder above all of

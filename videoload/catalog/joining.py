@@ -38,7 +38,7 @@ def mix(parts: Mapping[str, tuple[Catalog, float]]) -> Catalog:
 
     Args:
         parts: By name: the catalog and its share (any positive number; shares are divided by their
-            sum). Roots and classes become one as in `Catalog.join`. Segments may be in several
+            sum). Roots and classes become one as in `Catalog.concat`. Segments may be in several
             parts.
 
     Returns:
@@ -55,7 +55,7 @@ def mix(parts: Mapping[str, tuple[Catalog, float]]) -> Catalog:
             raise SpecError(f"{name!r} must be (catalog, share)")
     shares = [real(f"share of {name!r}", share, 1e-9) for name, (_, share) in parts.items()]
     catalogs = [catalog for catalog, _ in parts.values()]
-    joined, found, start = Catalog.join(catalogs), [], 0
+    joined, found, start = Catalog.concat(catalogs), [], 0
     for name, catalog, share in zip(parts, catalogs, shares, strict=True):
         found.append(MixPart(name, start, start + len(catalog), share / sum(shares)))
         start += len(catalog)

@@ -83,8 +83,8 @@ class Client:
     trainings of a host may share them, and anybody may delete them, or a part, at any time:
 
     - ``cache``: what is known of each file, its *index*. Small, without a limit, always there.
-    - ``keep``: what was read of the files below a URL; a worker asks once in a
-      training whether they are unchanged. What exceeds ``keep_gb`` is fetched in each epoch.
+    - ``file_cache``: what was read of the files below a URL; a worker asks once in a
+      training whether they are unchanged. What exceeds ``file_cache_gb`` is fetched in each epoch.
     - ``frame_store``: the scaled frames, so that no frame is decoded twice, with the same pixels;
       on a disk or in memory (``/dev/shm/...``). Videos that exceed ``frame_store_gb``, the limit of
       all trainings together, are decoded in each epoch.
@@ -103,8 +103,8 @@ class Client:
             other hosts can reach needs them. None, the default: no keys.
         insecure: Listen there without keys: anybody who reaches the port may send pixels. Default
             False.
-        any_software: Admit workers of other hosts even if their FFmpeg or processor gives other
-            pixels than this host's. Batches then depend on which worker decoded them. Default
+        allow_version_mismatch: Admit workers of other hosts even if their FFmpeg or processor gives
+            other pixels than this host's. Batches then depend on which worker decoded them. Default
             False: such a worker is refused, and both logs say why.
         stall_s: Seconds after which a worker of this host that sends no heartbeat is killed and
             replaced. Heartbeats are sent between two packets of a video, so this must be longer
@@ -118,10 +118,12 @@ class Client:
             what for.
         cache: Folder of the indexes. None, the default: ``$VIDEOLOAD_CACHE``, or else
             ``~/.cache/videoload``. False: none is kept.
-        keep: Folder of files from below a URL. None, the default: each epoch fetches them again.
-        keep_gb: Limit of ``keep`` in GB. None, the default: until only a fifth of its disk is free.
+        file_cache: Folder of files from below a URL. None, the default: each epoch fetches them
+            again.
+        file_cache_gb: Limit of ``file_cache`` in GB. None, the default: until only a fifth of its
+            disk is free.
         frame_store: Folder of scaled frames. None, the default: each epoch decodes them again.
-        frame_store_gb: Limit of ``frame_store`` in GB. None, the default: as for ``keep``.
+        frame_store_gb: Limit of ``frame_store`` in GB. None, the default: as for ``file_cache``.
         index: What ``videoload index`` has written about the videos: a file, or the URL of one. A
             row of it counts only for the very file that it was made of. None, the default: what
             lies in the root of a catalog. False: none.
@@ -138,9 +140,9 @@ class Client:
         metrics_port: The port of ``/metrics``: int, or None.
 
     Raises:
-        SpecError: ``workers`` is not a count, or 0 without ``listen``; ``keep_gb`` without
-            ``keep``, or ``frame_store_gb`` without ``frame_store``; a folder cannot be made or
-            written to; there is no such ``index``.
+        SpecError: ``workers`` is not a count, or 0 without ``listen``; ``file_cache_gb`` without
+            ``file_cache``, or ``frame_store_gb`` without ``frame_store``; a folder cannot be made
+            or written to; there is no such ``index``.
         TransportError: An address cannot be bound, or needs keys and has none.
         WorkerError: No worker process can be started.
         VideoloadError: gevent or eventlet has replaced the threads of this process.
@@ -154,12 +156,12 @@ class Client:
         listen: str | Sequence[str] | None = None,
         keys: str | os.PathLike[str] | None = None,
         insecure: bool = False,
-        any_software: bool = False,
+        allow_version_mismatch: bool = False,
         stall_s: float = 10.0,
         storage_timeout_s: float | None = None,
         cache: str | os.PathLike[str] | Literal[False] | None = None,
-        keep: str | os.PathLike[str] | None = None,
-        keep_gb: float | None = None,
+        file_cache: str | os.PathLike[str] | None = None,
+        file_cache_gb: float | None = None,
         frame_store: str | os.PathLike[str] | None = None,
         frame_store_gb: float | None = None,
         index: str | os.PathLike[str] | Literal[False] | None = None,
@@ -184,14 +186,14 @@ class Client:
         self._cache = cache_folder(cache)
         self._index = index
         self._folders = CacheDirectories.of(
-            self._cache, keep, keep_gb, frame_store, frame_store_gb, index_of(index)
+            self._cache, file_cache, file_cache_gb, frame_store, frame_store_gb, index_of(index)
         )
         self._engine = Engine(
             workers=count,
             listen=addresses,
             keys=None if keys is None else os.fspath(keys),
             insecure=insecure,
-            any_software=any_software,
+            allow_version_mismatch=allow_version_mismatch,
             stall_s=self._stall_s,
             folders=self._folders,
             storage_timeout_s=storage_timeout_s and real("storage_timeout_s", storage_timeout_s, 0),

@@ -344,7 +344,7 @@ class Stream(Generic[C]):
 
         Examples:
             >>> stats = stream.stats(window_s=60)
-            >>> wait_share, verdict = stats.wait_share, stats.verdict
+            >>> wait_ratio, verdict = stats.wait_ratio, stats.verdict
 
         Args:
             window_s: Count only the last seconds, this many. None, the default: all.

@@ -38,11 +38,11 @@ from videoload.clips.choices import (
 )
 from videoload.clips.colours import Jitter, checked_colours
 from videoload.clips.layouts import (
-    SoundPlaces,
+    AudioLayout,
     aligned,
     array_bytes,
+    checked_audio,
     checked_output,
-    checked_sound,
 )
 from videoload.clips.regions import scaled_size
 from videoload.errors import SpecError
@@ -141,7 +141,7 @@ class ClipSpec:
         long: What a clip of any length shows of a video that has more frames than it. ``"cut"``,
             the default: a window. ``"thin"``: frames evenly over the whole video, the first and the
             last one among them, each the one that a player shows at its time; ``info.times`` says
-            when. Without sound.
+            when. Without audio.
 
     Attributes: which part of them
         resize: Even length in pixels to which the short side is scaled before the crop. The long
@@ -191,11 +191,11 @@ class ClipSpec:
             time. Default None.
         grayscale: Probability that a clip is shown in grey. Default 0.
 
-    Attributes: sound, and functions of yours
-        sound: Samples a second of the sound of the clip's own time. Needs ``fps``. A sample is then
-            a dict: ``"video"``, as above, and ``"sound"``, float32 [samples] from -1 to 1, with
-            ``samples = round(frames / fps * sound)``. Default None: no sound.
-        sound_channels: 1, the default: mono. 2: stereo, [2, samples].
+    Attributes: audio, and functions of yours
+        audio_rate: Samples a second of the audio of the clip's own time. Needs ``fps``. A sample is
+            then a dict: ``"video"``, as above, and ``"audio"``, float32 [samples] from -1 to 1,
+            with ``samples = round(frames / fps * audio_rate)``. Default None: no audio.
+        audio_channels: 1, the default: mono. 2: stereo, [2, samples].
         transform: A function of a module, or ``"package.module:function"``. The worker calls it
             with each clip and a numpy.random.Generator seeded for the clip. It returns a clip of
             the same shape and type, or what ``output`` says. Workers that dial in must allow the
@@ -244,8 +244,8 @@ class ClipSpec:
     jitter: Jitter | None = field(default=None, metadata=OWN | {"still": lambda spec: None})
     grayscale: float = field(default=0.0, metadata=OWN | {"still": lambda spec: 0.0})
     scaling: Scaling = field(default="bilinear", metadata=OWN | SCALES)
-    sound: int | None = field(default=None, metadata=OWN)
-    sound_channels: int = field(default=1, metadata=OWN)
+    audio_rate: int | None = field(default=None, metadata=OWN)
+    audio_channels: int = field(default=1, metadata=OWN)
     offsets: tuple[int, ...] | None = field(default=None, metadata=OWN | {"any_length": (None,)})
     edges: Edges | None = field(default=None, metadata=COUNTS | {"any_length": (None,)})
     box_scale: float | tuple[float, float] = field(default=1.0, metadata={
@@ -280,8 +280,8 @@ class ClipSpec:
         if self.output is not None:
             object.__setattr__(self, "output", checked_output(self.output, self.transform))
         colours = checked_colours(self.jitter, self.grayscale, self.pixels)
-        sound = checked_sound(self.sound, self.sound_channels, self.fps)
-        for name, value in {**colours, **sound}.items():
+        audio = checked_audio(self.audio_rate, self.audio_channels, self.fps)
+        for name, value in {**colours, **audio}.items():
             object.__setattr__(self, name, value)
         self._check_together()
 
@@ -305,9 +305,9 @@ class ClipSpec:
                 own = f'long="{self.long}"' if self.short != "cut" else 'short="cut"'
                 raise SpecError(f"{own} is for clips of any length: give max_frames=")
             return
-        if self.long == "thin" and self.sound is not None:
+        if self.long == "thin" and self.audio_rate is not None:
             raise SpecError(
-                'long="thin" skips parts of a video, so it cannot have sound: leave sound= out'
+                'long="thin" skips parts of a video, so it cannot have audio: leave audio_rate= out'
             )
         most = whole("max_frames", most, most=MAX_COUNT)
         frames = most if self.frames in (0, "all") else whole("frames", self.frames, most=most)
@@ -419,19 +419,19 @@ class ClipSpec:
     def shape(self) -> Any:
         """Shape of one sample's array, or a dict. Raises SpecError while ``size`` is None."""
         shape = clip_shape(self) if self.views == 1 else (self.views, *clip_shape(self))
-        return shape if self.sound is None else {"video": shape, "sound": heard_shape(self)}
+        return shape if self.audio_rate is None else {"video": shape, "audio": audio_shape(self)}
 
     @property
     def dtype(self) -> Any:
         """NumPy's name of a sample's type; with ``sound``, a dict of types."""
         dtype = decoded_dtype(self) if self.output is None else self.output[1]
-        return dtype if self.sound is None else {"video": dtype, "sound": "float32"}
+        return dtype if self.audio_rate is None else {"video": dtype, "audio": "float32"}
 
     @property
     def clip_bytes(self) -> int:
         """Bytes of one sample. Raises SpecError while ``size`` is None."""
-        if self.sound is not None:
-            return sound_places(self).length
+        if self.audio_rate is not None:
+            return audio_layout(self).length
         return array_bytes(self.shape, self.dtype)
 
 
@@ -574,26 +574,26 @@ def recolours(spec: ClipSpec) -> bool:
 
 def silent(spec: ClipSpec) -> ClipSpec:
     """The spec without sound."""
-    return spec if spec.sound is None else replace(spec, sound=None, sound_channels=1)
+    return spec if spec.audio_rate is None else replace(spec, audio_rate=None, audio_channels=1)
 
 
 def samples_of(spec: ClipSpec, frames: int) -> int:
     """Samples of the sound that lasts as long as so many frames of a clip."""
     fps = Fraction(spec.fps or 1).limit_denominator(1_000_000)  # as the frames are counted
-    return max(1, round(frames * (spec.sound or 1) / fps))
+    return max(1, round(frames * (spec.audio_rate or 1) / fps))
 
 
-def heard_shape(spec: ClipSpec) -> tuple[int, ...]:
+def audio_shape(spec: ClipSpec) -> tuple[int, ...]:
     """Shape of one sample's sound, which lasts as long as its frames."""
     samples = samples_of(spec, spec.frames)
-    shape = (samples,) if spec.sound_channels == 1 else (spec.sound_channels, samples)
+    shape = (samples,) if spec.audio_channels == 1 else (spec.audio_channels, samples)
     return shape if spec.views == 1 else (spec.views, *shape)
 
 
-def sound_places(spec: ClipSpec) -> SoundPlaces:
+def audio_layout(spec: ClipSpec) -> AudioLayout:
     """Where the bytes of pictures and sound are in those of a sample."""
     pixels = silent(spec).clip_bytes
     begin = aligned(pixels)
-    end = begin + array_bytes(heard_shape(spec), "float32")
+    end = begin + array_bytes(audio_shape(spec), "float32")
     flag = aligned(end)
-    return SoundPlaces(slice(pixels), slice(begin, end), flag, aligned(flag + 1))
+    return AudioLayout(slice(pixels), slice(begin, end), flag, aligned(flag + 1))

@@ -58,26 +58,31 @@ def as_arrays(rows: npt.NDArray[np.uint8], shape: tuple[int, ...], dtype: str) -
     return rows.view(dtype).reshape((*rows.shape[:-1], *shape))
 
 
-def checked_sound(rate: Any, channels: Any, fps: float | None) -> dict[str, int | None]:
-    """``sound`` and ``sound_channels`` of a spec. Raises SpecError."""
-    channels = whole("sound_channels", channels, 1, _CHANNELS)
+def checked_audio(rate: Any, channels: Any, fps: float | None) -> dict[str, int | None]:
+    """``audio_rate`` and ``audio_channels`` of a spec. Raises SpecError."""
+    channels = whole("audio_channels", channels, 1, _CHANNELS)
     if rate is None:
         if channels != 1:
-            raise SpecError("sound_channels is for sound: give sound=16000, samples a second")
-        return {"sound": None, "sound_channels": 1}
+            raise SpecError(
+                "audio_channels needs audio_rate=, samples a second: give audio_rate=16000"
+            )
+        return {"audio_rate": None, "audio_channels": 1}
     if fps is None:
         raise SpecError(
-            "sound needs fps, so that the clips of all files last equally long: give fps=12.5, "
-            "frames a second, and neither stride nor span"
+            "audio_rate needs fps, so that the clips of all files last equally long: give "
+            "fps=12.5, frames a second, and neither stride nor span"
         )
-    return {"sound": whole("sound", rate, _LEAST_RATE, _MOST_RATE), "sound_channels": channels}
+    return {
+        "audio_rate": whole("audio_rate", rate, _LEAST_RATE, _MOST_RATE),
+        "audio_channels": channels,
+    }
 
 
-class SoundPlaces(NamedTuple):
+class AudioLayout(NamedTuple):
     """Where the bytes of ``video`` are in a row of ``length`` bytes, then those of ``sound``;
     ``flag`` is the byte that says whether the file has sound."""
 
     video: slice
-    sound: slice
+    audio: slice
     flag: int
     length: int

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from videoload.arguments import default_of, real
-from videoload.clips.clip_spec import ClipSpec, counting, of_all_parts, sizes_of, sound_places
+from videoload.clips.clip_spec import ClipSpec, audio_layout, counting, of_all_parts, sizes_of
 from videoload.clips.layouts import aligned, array_bytes, as_arrays
 from videoload.errors import SpecError
 
@@ -84,7 +84,7 @@ class SampleSpec(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown
         odd = [name for name, clip in led.items() if clip.size is None]
         if 0 < len(odd) < len(led):
             raise SpecError(f"other clips of the sample have a size: give size= to {odd[0]!r}")
-        self._check_sound()
+        self._check_audio()
         offsets = self.offsets_s or {}
         if unknown := {*offsets} - {*self.clips}:
             raise SpecError(f"offset_s names {min(unknown)!r}, which is no part")
@@ -93,15 +93,19 @@ class SampleSpec(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown
         if self.by == "frames" and any(offsets.values()):
             raise SpecError('offset_s is in seconds: leave by="frames" out')
 
-    def _check_sound(self) -> None:
-        heard = [name for name, clip in self.clips.items() if clip.sound is not None]
+    def _check_audio(self) -> None:
+        heard = [name for name, clip in self.clips.items() if clip.audio_rate is not None]
         if len(heard) > 1:
-            raise SpecError(f"one part may have sound: leave it out of {' or '.join(heard)}")
-        if heard and "sound" in self.clips:
-            raise SpecError(f"the sound of part {heard[0]!r} is named 'sound': rename that part")
+            raise SpecError(
+                f"one part may have audio: leave audio_rate= out of {' or '.join(heard)}"
+            )
+        if heard and "audio" in self.clips:
+            raise SpecError(
+                f"the key 'audio' is reserved for the audio of part {heard[0]!r}: rename that part"
+            )
         if heard and self.clips[heard[0]].frames != self.leader.frames:
             raise SpecError(
-                f"the part with sound must have as many frames as part {self.leading!r}"
+                f"the part with audio must have as many frames as part {self.leading!r}"
             )
 
     def _led(self, name: str, spec: ClipSpec) -> ClipSpec:
@@ -337,10 +341,10 @@ def arrays_of(spec: SampleSpec, rows: npt.NDArray[np.uint8]) -> Any:
 
 def clip_arrays(spec: ClipSpec, rows: npt.NDArray[np.uint8]) -> Any:
     """As `arrays_of`, of single clips."""
-    if spec.sound is None:
+    if spec.audio_rate is None:
         return as_arrays(rows, spec.shape, spec.dtype)
-    video, sound, *_ = sound_places(spec)
-    parts = {"video": rows[..., video], "sound": rows[..., sound]}
+    video, audio, *_ = audio_layout(spec)
+    parts = {"video": rows[..., video], "audio": rows[..., audio]}
     return {name: as_arrays(parts[name], spec.shape[name], spec.dtype[name]) for name in parts}
 
 
@@ -355,7 +359,7 @@ def _flat(parts: Mapping[str, Any]) -> Any:
     return found
 
 
-def heard_in(spec: SampleSpec, rows: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_] | None:
+def has_audio_in(spec: SampleSpec, rows: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_] | None:
     """Whether the file of each sample has sound, bool [n]; None if the spec asks for none.
 
     Args:
@@ -363,8 +367,8 @@ def heard_in(spec: SampleSpec, rows: npt.NDArray[np.uint8]) -> npt.NDArray[np.bo
         rows: Their bytes, uint8 [n, spec.clip_bytes].
     """
     for name, clip in spec.clips.items():
-        if clip.sound is not None:
-            flag = rows[:, spec.places[name]][:, sound_places(clip).flag]
+        if clip.audio_rate is not None:
+            flag = rows[:, spec.places[name]][:, audio_layout(clip).flag]
             return np.not_equal(flag, 0)
     return None
 

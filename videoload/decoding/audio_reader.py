@@ -51,7 +51,7 @@ class SoundReader:
 
     def _read(self, track: Track, begin: Fraction, wanted: Wanted, *, seek: bool) -> Samples | None:
         """Without ``seek``, all that comes before is read. Raises NotSoughtError."""
-        if not track.has_sound:
+        if not track.has_audio:
             return None
         end = begin + Fraction(wanted.samples, wanted.rate)
         with closing(track.decode(begin, end, seek=seek)) as pieces:

@@ -69,7 +69,7 @@ class Track:
     """The sound of a file that it opens, for one clip.
 
     Attributes:
-        has_sound: Whether there is any. If not, nothing can be decoded.
+        has_audio: Whether there is any. If not, nothing can be decoded.
         order: Which of the decoded channels is the first, the second, ... of the layout, if the
             container has an order of its own; else empty.
         has_gaps: Whether pieces may be apart. In an AVI they follow each other, at one rate.
@@ -85,7 +85,7 @@ class Track:
         self._is_sought = False
         self.has_gaps = self._container.format.name != "avi"
         try:
-            self.has_sound = self._find(video_stream(self._container, file))
+            self.has_audio = self._find(video_stream(self._container, file))
         except BaseException as error:
             self.close()
             if isinstance(error, REFUSALS):
@@ -118,7 +118,7 @@ class Track:
     @property
     def codec(self) -> str:
         """The name of its codec; "" if there is no sound."""
-        return self._context.codec.name if self.has_sound else ""
+        return self._context.codec.name if self.has_audio else ""
 
     def _packets(self) -> Iterator[SoundPacket]:
         """The packets from where the file stands."""

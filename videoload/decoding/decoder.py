@@ -60,7 +60,7 @@ class Decoder:
         where to keep what can be used again. ``on_call``: called before a function that may take
         long."""
         native.silence_ffmpeg()
-        self._storage = open_storage(root, folders.keep)
+        self._storage = open_storage(root, folders.file_cache)
         self.functions = Functions(transforms, on_call)
         self._files = OpenFiles()
         graphs, store = FilterGraphs(), None

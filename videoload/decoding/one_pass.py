@@ -25,13 +25,13 @@ import numpy.typing as npt
 from videoload.clips.clip_params import ClipParams, seed_of
 from videoload.clips.clip_spec import (
     ClipSpec,
+    audio_layout,
+    audio_shape,
     clip_shape,
     decoded_dtype,
     decoded_shape,
-    heard_shape,
     samples_of,
     silent,
-    sound_places,
 )
 from videoload.clips.layouts import array_bytes, as_arrays
 from videoload.clips.rows import Clip
@@ -118,7 +118,7 @@ class OnePass:
             with self._in_part(name):
                 part.source.read(tick)
         for name, part in self._parts.items():
-            if part.spec.sound:
+            if part.spec.audio_rate:
                 with self._in_part(name):
                     _read_audio(part, tick)
         for name, part in self._parts.items():
@@ -168,8 +168,8 @@ def _decoded_to(spec: ClipSpec, rows: Buffer) -> list[Buffer]:
     shape, dtype = decoded_shape(spec), decoded_dtype(spec)
     if spec.output is not None:
         rows = np.empty((len(rows), spec.views * array_bytes(shape, dtype)), np.uint8)
-    elif spec.sound is not None:
-        rows = rows[:, sound_places(spec).video]
+    elif spec.audio_rate is not None:
+        rows = rows[:, audio_layout(spec).video]
     if spec.views == 1:
         return [as_arrays(row, shape, dtype) for row in rows]
     return [clip for row in rows for clip in as_arrays(row.reshape(spec.views, -1), shape, dtype)]
@@ -184,7 +184,7 @@ def _returned_to(spec: ClipSpec, rows: Buffer) -> list[npt.NDArray[Any]]:
 
 def _read_audio(part: Part, tick: Tick) -> None:
     """Write the audio of the time that the clips show behind their pixels."""
-    spec, source, places = part.spec, part.source, sound_places(part.spec)
+    spec, source, places = part.spec, part.source, audio_layout(part.spec)
     begins = source.info.begins
     if begins is None:
         raise VideoError(source.path, "does not say when its frames are shown beside its sound")
@@ -192,10 +192,10 @@ def _read_audio(part: Part, tick: Tick) -> None:
     shown = np.array([each.frames for each in part.params]).reshape(len(part.rows), spec.views, -1)
     at = (shown >= 0).argmax(-1, keepdims=True)  # those before lie beyond the beginning
     firsts = source.info.times_of(np.take_along_axis(shown, at, -1)) - at / spec.fps
-    wanted = Wanted(spec.sound or 0, spec.sound_channels, heard_shape(spec)[-1])
+    wanted = Wanted(spec.audio_rate or 0, spec.audio_channels, audio_shape(spec)[-1])
     lengths = np.count_nonzero(shown >= 0, axis=-1)
     for row, times, own in zip(part.rows, firsts[:, :, 0].tolist(), lengths.tolist(), strict=True):
-        audio = row[places.sound].view(np.float32)
+        audio = row[places.audio].view(np.float32)
         audio = audio.reshape(spec.views, wanted.channels, wanted.samples)
         for view, seconds, length in zip(audio, times, own, strict=True):
             begin = begins + Fraction(round(seconds * _US), _US)

@@ -118,7 +118,7 @@ class Engine:
         listen: Sequence[str],
         keys: str | None,
         insecure: bool,
-        any_software: bool,
+        allow_version_mismatch: bool,
         stall_s: float,
         folders: CacheDirectories,
         storage_timeout_s: float | None = None,
@@ -127,7 +127,7 @@ class Engine:
         self._pid = os.getpid()
         self._children = workers
         self._listen, self._keys, self._insecure = listen, keys, insecure
-        self._any_software = any_software
+        self._any_software = allow_version_mismatch
         self._folders = folders
         self._table = LeaseTable(credit=_CREDIT, stall_s=stall_s, silence_s=SILENCE_S)
         self._token = secrets.token_hex(32)

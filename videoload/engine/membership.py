@@ -182,7 +182,7 @@ class Admission(Generic[PeerT]):
                        hello.software, self.software)  # fmt: skip
             return Refusal(
                 f"{difference(hello.software, self.software)}: clips would differ "
-                "(any_software=True of the client admits it)",
+                "(allow_version_mismatch=True of the client admits it)",
                 warn=True,
             )
         last = self._peer_of.get(who, peer)

@@ -153,7 +153,7 @@ class Meter:
             batches=batches,
             clips=clips,
             clips_per_s=found.clips_per_s,
-            wait_share=found.wait_share,
+            wait_ratio=found.wait_ratio,
             copied=self.copied,
             workers=tuple(worker.stats() for worker in measured),
             bad_videos=bad_videos,
@@ -162,14 +162,14 @@ class Meter:
             workers_wanted=verdict.wanted,
             utilisation=verdict.utilisation,
             steps_per_s=found.clips_per_s / batch_clips,
-            ceiling_steps_per_s=found.demand / batch_clips,
+            max_steps_per_s=found.demand / batch_clips,
             clip_times=ClipTimes._of(work),
             slowest_files=tuple(
                 SlowFile(self._path(file.video), file.clips, file.seconds / file.clips)
                 for file in files.slowest
             ),
-            kept_share=work.kept / max(1, work.clips),
-            no_room_share=no_room,
+            frame_store_hit_ratio=work.kept / max(1, work.clips),
+            frame_store_full_ratio=no_room,
         )
 
     def _measure(

@@ -25,13 +25,13 @@ _STREAMS: tuple[tuple[_Kind, str, str, Callable[[StreamRecord], float | None]], 
     ("counter", "iter_blocked_seconds_total", "Seconds that the trainer waited for batches.",
      lambda s: s.totals.blocked_s),
     ("gauge", "wait_ratio", "Share of the last minute that the trainer waited.",
-     lambda s: s.stats.wait_share),
+     lambda s: s.stats.wait_ratio),
     ("gauge", "clips_per_second", "Clips per second, over the last minute.",
      lambda s: s.stats.clips_per_s),
     ("gauge", "kept_ratio", "Share of the last minute's clips that came from the frame store.",
-     lambda s: s.stats.kept_share),
+     lambda s: s.stats.frame_store_hit_ratio),
     ("gauge", "no_room_ratio", "Share of the last minute's clips with no room in the frame store.",
-     lambda s: s.stats.no_room_share),
+     lambda s: s.stats.frame_store_full_ratio),
     ("gauge", "bad_videos", "Videos that could not be decoded.",
      lambda s: len(s.stats.bad_videos)),
     ("gauge", "max_bad_videos", "Bad videos that max_bad allows.", lambda s: s.max_bad),
@@ -76,7 +76,7 @@ def workers_wanted(streams: Sequence[StreamStats], workers: int) -> int | None:
     """How many workers the verdicts on all streams ask for together, at most twice the present
     ones; 0 if nobody reads. None if it is not known: before the first steps of a training, and
     while its storage does not answer."""
-    if not any(stats.clips_per_s or stats.wait_share for stats in streams):
+    if not any(stats.clips_per_s or stats.wait_ratio for stats in streams):
         return 0
     wanted = [stats.workers_wanted for stats in streams if stats.workers_wanted is not None]
     if not wanted and workers:

@@ -27,8 +27,8 @@ class WorkerStats:
         pid: Process id on that host.
         clips: Clips that it decoded.
         clips_per_s: Clips per second of decoding. Waiting does not count.
-        busy_share: Share of its time, 0 to 1, that it decoded. Default 0.
-        wire_share: Share of its time, 0 to 1, that it waited for its line. Default 0.
+        busy_ratio: Share of its time, 0 to 1, that it decoded. Default 0.
+        network_ratio: Share of its time, 0 to 1, that it waited for its line. Default 0.
         state: ``"decoding"``, ``"idle"`` (the default: it has no lease), or ``"silent"`` (no
             message came from it for two seconds).
         last_error: Its last failure. Default: none, "".
@@ -41,8 +41,8 @@ class WorkerStats:
     pid: int
     clips: int
     clips_per_s: float
-    busy_share: float = 0.0
-    wire_share: float = 0.0
+    busy_ratio: float = 0.0
+    network_ratio: float = 0.0
     state: str = "idle"
     last_error: str = ""
     file: str = ""
@@ -102,7 +102,7 @@ class SlowFile:
 class StreamStats:
     """What a stream did. ``print`` shows it in one line.
 
-    ``clips_per_s`` and ``wait_share`` cover the time in which the stream was read, over its last
+    ``clips_per_s`` and ``wait_ratio`` cover the time in which the stream was read, over its last
     4,096 batches at most: from a reader's first request until it gets its last batch. A wait that
     still goes on counts. A pause between two batches, such as a validation, does not count: it is
     longer than a second and longer than ten times what nine in ten steps take.
@@ -116,7 +116,7 @@ class StreamStats:
         batches: Batches handed over.
         clips: Clips in them.
         clips_per_s: Clips per second, of all readers together.
-        wait_share: Share of the time, 0 to 1, that the trainer spent waiting for batches. If
+        wait_ratio: Share of the time, 0 to 1, that the trainer spent waiting for batches. If
             several threads read, this is their average.
         copied: Batches that were copied because the trainer kept nearly all slots.
         workers: The workers connected now, with what they did for this stream.
@@ -133,20 +133,20 @@ class StreamStats:
             most. None, the default, if that is not known.
         utilisation: Share of their time, 0 to 1, that the workers decoded. Default 0.
         steps_per_s: Batches per second. Default 0.
-        ceiling_steps_per_s: Batches per second that the trainer would take if it never waited, as
+        max_steps_per_s: Batches per second that the trainer would take if it never waited, as
             its steps tell. Infinity if it only waits. Default 0.
         clip_times: Where the time of a clip goes. Default: zeros.
         slowest_files: Up to 8 files whose clips take longest. Default: none.
-        kept_share: Share, 0 to 1, of the clips that workers made of frames in the frame store
-            alone. Default 0.
-        no_room_share: Share of them, 0 to 1, whose videos found no room there: they are decoded
-            each time. Default 0.
+        frame_store_hit_ratio: Share, 0 to 1, of the clips whose frames all came from the frame
+            store. Default 0.
+        frame_store_full_ratio: Share of them, 0 to 1, whose videos found no room there: they are
+            decoded each time. Default 0.
     """
 
     batches: int
     clips: int
     clips_per_s: float
-    wait_share: float
+    wait_ratio: float
     copied: int
     workers: tuple[WorkerStats, ...]
     bad_videos: tuple[BadVideo, ...]
@@ -155,11 +155,11 @@ class StreamStats:
     workers_wanted: int | None = None
     utilisation: float = 0.0
     steps_per_s: float = 0.0
-    ceiling_steps_per_s: float = 0.0
+    max_steps_per_s: float = 0.0
     clip_times: ClipTimes = ClipTimes(0, 0, 0, 0, 0, 0, 0, 0)
     slowest_files: tuple[SlowFile, ...] = ()
-    kept_share: float = 0.0
-    no_room_share: float = 0.0
+    frame_store_hit_ratio: float = 0.0
+    frame_store_full_ratio: float = 0.0
 
     def __str__(self) -> str:
         parts = [
@@ -168,8 +168,8 @@ class StreamStats:
         ]
         if self.workers:
             parts.append(f"{count(len(self.workers), 'worker')} busy {self.utilisation:.0%}")
-        if self.kept_share:
-            parts.append(f"{self.kept_share:.0%} of the clips from the frame store")
+        if self.frame_store_hit_ratio:
+            parts.append(f"{self.frame_store_hit_ratio:.0%} of the clips from the frame store")
         if self.copied:
             parts.append(f"{count(self.copied, 'batch', 'es')} copied")
         if self.bad_videos:

@@ -78,12 +78,12 @@ def judge(
     def verdict(bottleneck: Bottleneck, *sentences: str) -> Verdict:
         return Verdict(bottleneck, " ".join(sentences), wanted, utilisation)
 
-    waits, stalls = f"The trainer waits {found.wait_share:.0%} of the time", False
+    waits, stalls = f"The trainer waits {found.wait_ratio:.0%} of the time", False
     if found.stalled_s >= STALLED_S:
         waits, stalls = f"The trainer has been waiting for {found.stalled_s:.0f} s", True
     elif not found.batches:
         return verdict("unknown", "Nothing was read yet.")
-    elif found.wait_share <= _KEEPS_UP:
+    elif found.wait_ratio <= _KEEPS_UP:
         too_many = wanted is not None and wanted < len(workers)
         enough = [f"{_are(wanted or 0)} enough; {len(workers)} are running."] if too_many else []
         return verdict("trainer", f"Decoding keeps up. {waits}.", *enough)
@@ -96,7 +96,7 @@ def judge(
     if stalls:
         none = f"{_are(len(workers))} connected, but none delivers."
         return verdict("workers", f"{waits}.", none)
-    most_is_first = found.first_s > found.wait_share * found.reading_s / 2
+    most_is_first = found.first_s > found.wait_ratio * found.reading_s / 2
     if most_is_first and found.later_share <= _KEEPS_UP:
         first = f"most of it for the first batches ({found.first_s:.1f} s)"
         return verdict("batches", f"Decoding keeps up. {waits}, {first}.")

@@ -46,7 +46,7 @@ class Figures:
     batches: int
     clips: int
     clips_per_s: float
-    wait_share: float
+    wait_ratio: float
     stalled_s: float
     demand: float = 0.0
     first_s: float = 0.0
@@ -55,13 +55,13 @@ class Figures:
     @property
     def step_s(self) -> float:
         """How long a reader used a batch, on average."""
-        return (1 - self.wait_share) * self.reading_s / self.batches if self.batches else 0.0
+        return (1 - self.wait_ratio) * self.reading_s / self.batches if self.batches else 0.0
 
     @property
     def later_share(self) -> float:
         """The share of the time that readers waited, without their first batches."""
         later_s = self.reading_s - self.first_s
-        return (self.wait_share * self.reading_s - self.first_s) / later_s if later_s > 0 else 0.0
+        return (self.wait_ratio * self.reading_s - self.first_s) / later_s if later_s > 0 else 0.0
 
 
 def figures(
@@ -92,7 +92,7 @@ def figures(
         batches=len(got),
         clips=clips,
         clips_per_s=clips / covered if covered > 0 else 0.0,
-        wait_share=waited / reading if reading > 0 else 0.0,
+        wait_ratio=waited / reading if reading > 0 else 0.0,
         stalled_s=max((now - requested for requested in waiting.values()), default=0.0),
         demand=demand,
         first_s=first,

@@ -21,7 +21,7 @@ from videoload.clips.sample_spec import (
     SampleSpec,
     arrays_of,
     by_part,
-    heard_in,
+    has_audio_in,
     unnamed,
 )
 from videoload.errors import VideoloadError
@@ -61,7 +61,7 @@ class BatchInfo(NamedTuple):
         crop: Number of each clip's crop among those of its frames, from 0, int64 [B].
         times: When a player shows each of ``frames``, in seconds from the video's first frame:
             float64, as ``frames``. NaN if the file does not say, and where ``frames`` has -1.
-        has_sound: Whether each clip's file has sound, bool [B]. Default None: the spec asks for
+        has_audio: Whether each clip's file has audio, bool [B]. Default None: the spec asks for
             none.
         affine: From (x, y, 1) of a decoded frame to the pixels of each clip, through every crop,
             scale, rotation and flip: float32 [B, 2, 3], with several views [B, k, 2, 3]. Centres of
@@ -78,7 +78,7 @@ class BatchInfo(NamedTuple):
     clip: Ints
     crop: Ints
     times: Any
-    has_sound: npt.NDArray[np.bool_] | None = None
+    has_audio: npt.NDArray[np.bool_] | None = None
     affine: Matrices | dict[str, Matrices] | None = None
     digest_of: Callable[[], str] = str
 
@@ -113,7 +113,7 @@ else:
     C = typing.TypeVar("C")
 
 # [B, *clip.shape], of the type that the clip's pixels or its transform have. A stream of a dict of
-# specs, or with sound, has dicts.
+# specs, or with audio, has dicts.
 Clips = npt.NDArray[Any]
 Labels = Any  # int64 [B]; or the targets of the catalog, which may be a dict of arrays
 Batch = tuple[C, Labels]
@@ -144,7 +144,10 @@ def batch_of(
         return clips, targets
     path = np.array([catalog.paths[sample.video] for sample in samples], object)
     shown = {name: reported(each) for name, each in frames.items()}
-    times, heard = by_part(spec, np.ascontiguousarray(sample_info["times"])), heard_in(spec, rows)
+    times, heard = (
+        by_part(spec, np.ascontiguousarray(sample_info["times"])),
+        has_audio_in(spec, rows),
+    )
     come_from = BatchInfo(
         step, video, unnamed(shown), path, clip, crop, unnamed(times), heard, affine
     )

@@ -50,7 +50,7 @@ class CacheDirectory:
         cls,
         folder: str | os.PathLike[str] | None,
         max_gb: float | None,
-        name: str = "keep",
+        name: str = "file_cache",
     ) -> CacheDirectory | None:
         """The checked arguments of a caller, called ``name`` and ``name``_gb; None if nothing is
         kept. The folder is made. Raises SpecError."""
@@ -83,14 +83,14 @@ class CacheDirectories:
 
     Attributes:
         cache: For what is found out of videos.
-        keep: For files from below a URL.
+        file_cache: For files from below a URL.
         frame_store: For scaled frames.
         index: What was found out of them before, a file or a URL; None: what lies in the root;
             False: nothing.
     """
 
     cache: str | None = None
-    keep: CacheDirectory | None = None
+    file_cache: CacheDirectory | None = None
     frame_store: CacheDirectory | None = None
     index: str | bool | None = None
 
@@ -98,8 +98,8 @@ class CacheDirectories:
     def of(
         cls,
         cache: str | None,
-        keep: str | os.PathLike[str] | None,
-        keep_gb: float | None,
+        file_cache: str | os.PathLike[str] | None,
+        file_cache_gb: float | None,
         frame_store: str | os.PathLike[str] | None,
         frame_store_gb: float | None,
         index: str | bool | None = None,
@@ -107,7 +107,7 @@ class CacheDirectories:
         """The checked arguments of a caller, as `CacheDirectory.of` takes them."""
         return cls(
             cache,
-            CacheDirectory.of(keep, keep_gb),
+            CacheDirectory.of(file_cache, file_cache_gb),
             CacheDirectory.of(frame_store, frame_store_gb, "frame_store"),
             index,
         )

@@ -49,10 +49,10 @@ class FileCache:
     """The cached blocks of the files below the URL ``root``. Names are relative to it. ``version``
     is that of a file (`VideoFile.version`)."""
 
-    def __init__(self, keep: CacheDirectory, root: str) -> None:
-        self._folder = keep.own("files")
+    def __init__(self, file_cache: CacheDirectory, root: str) -> None:
+        self._folder = file_cache.own("files")
         self._root = root
-        self._room = DiskQuota(self._folder, keep.max_bytes, self._measure, _LOCK_S)
+        self._room = DiskQuota(self._folder, file_cache.max_bytes, self._measure, _LOCK_S)
         self._writer = DaemonPool("videoload-cache", 1)  # no exit waits for a disk that hangs
         self._full_until = 0.0
         self._has_told = False

@@ -328,11 +328,11 @@ class RemoteStorage:
 
     fetches = True
 
-    def __init__(self, root: str, keep: CacheDirectory | None = None) -> None:
+    def __init__(self, root: str, file_cache: CacheDirectory | None = None) -> None:
         self.root = root
         self.last_version: LastVersion = unknown_version
         self.tick: Tick = lambda: None
-        self._cache = None if keep is None else FileCache(keep, root)
+        self._cache = None if file_cache is None else FileCache(file_cache, root)
         self.fetcher = Fetcher(root)
         self._finalizer = weakref.finalize(self, _stop, self.fetcher, self._cache)
         self._known: LRUCache[str, KnownVersion] = LRUCache(_KNOWN)

@@ -42,13 +42,13 @@ def is_url(root: str | os.PathLike[str]) -> bool:
     return isinstance(root, str) and _SCHEME.match(root) is not None
 
 
-def open_storage(root: str | os.PathLike[str], keep: CacheDirectory | None = None) -> Storage:
-    """The files in a folder or below a URL; its host is not asked anything yet. ``keep``: the file
-    cache for files from a URL. Raises StorageError if the extra for URLs is not installed."""
+def open_storage(root: str | os.PathLike[str], file_cache: CacheDirectory | None = None) -> Storage:
+    """The files in a folder or below a URL; its host is not asked anything yet. ``file_cache``: for
+    files from a URL. Raises StorageError if the extra for URLs is not installed."""
     if is_url(root):
         from videoload.storage.remote import RemoteStorage  # few processes need it
 
-        return RemoteStorage(str(root), keep)
+        return RemoteStorage(str(root), file_cache)
     return Folder(root)
 
 

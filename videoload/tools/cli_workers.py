@@ -77,7 +77,7 @@ Kept = Annotated[
         "each epoch downloads them again",
     ),
 ]
-KeptGb = Annotated[float | None, _limit_of("--keep")]
+KeptGb = Annotated[float | None, _limit_of("--file-cache")]
 FrameStoreFolder = Annotated[
     Path | None,
     _folder(
@@ -118,8 +118,8 @@ def worker(
     keys: Keys = None,
     insecure: Insecure = False,
     cache: CacheFolder = None,
-    keep: Kept = None,
-    keep_gb: KeptGb = None,
+    file_cache: Kept = None,
+    file_cache_gb: KeptGb = None,
     frame_store: FrameStoreFolder = None,
     frame_store_gb: FrameStoreGb = None,
     index: SetIndex = None,
@@ -182,7 +182,7 @@ def worker(
             raise VideoloadError(f"--without {name}: not one of {', '.join(REACHES)}")
     videos = open_root(root)
     folders = CacheDirectories.of(
-        cache_folder(cache), keep, keep_gb, frame_store, frame_store_gb, index_of(index)
+        cache_folder(cache), file_cache, file_cache_gb, frame_store, frame_store_gb, index_of(index)
     )
     settings = WorkerSettings(
         connect,

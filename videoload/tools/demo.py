@@ -134,8 +134,8 @@ def run(
         console.print(_table(accuracy, test, inline, apart, len(stats.workers)))
         console.print(_why(inline, apart, len(stats.workers), cores()))
         console.print(
-            f"The workers store the frames that they scaled: {stats.kept_share:.0%} of the clips "
-            "needed no decoding. In your training: Client(frame_store=DIR)"
+            f"The workers store the frames that they scaled: {stats.frame_store_hit_ratio:.0%} of "
+            "the clips needed no decoding. In your training: Client(frame_store=DIR)"
         )
         for path, reason in stream.quarantine + held_back.quarantine:
             console.print(printable(f"{path}: {reason}; other clips replaced it"), markup=False)
@@ -170,13 +170,13 @@ def build_model(classes: int, steps: int) -> Any:
 
 
 class DemoPace(NamedTuple):
-    """The speed of a training loop. ``wait_share`` (0 to 1) is the share of the time that it waited
+    """The speed of a training loop. ``wait_ratio`` (0 to 1) is the share of the time that it waited
     for its next batch."""
 
     steps: int
     batches_per_s: float
     clips_per_s: float
-    wait_share: float
+    wait_ratio: float
 
 
 def measure_waiting(
@@ -223,7 +223,7 @@ def _table(
     workers = f"videoload, {count(decoders, 'worker')},\nwith a frame store"
     table.add_column(workers, justify="right")
     for name, field, form in (
-        ("time that the trainer waited", "wait_share", ".0%"),
+        ("time that the trainer waited", "wait_ratio", ".0%"),
         ("batches per second", "batches_per_s", ".1f"),
         ("clips per second", "clips_per_s", ".0f"),
     ):

@@ -188,7 +188,7 @@ def _dense(clip: ClipSpec, average: Average | None) -> ClipSpec:
         (clip.max_frames is not None, "takes windows of one length: give frames= a number. "
          "vl.evaluate has scores of whole videos"),
         (bool(sizes_of(clip)), "shows all files in one size: give size= one pair"),
-        (clip.sound is not None, "shows windows without their sound: leave sound out"),
+        (clip.audio_rate is not None, "shows windows without their sound: leave sound out"),
         (crops_of(clip) > 1 or clip.views > 1,
          f'takes one row of a window: leave crop="{clip.crop}" and views= out'),
         (clip.edges is not None and average is not None,

@@ -127,10 +127,10 @@ def _stream(record: StreamRecord) -> list[Text]:
         "not begun" if record.step < 0 else at,
         f"queue {record.ready} of {record.slots}",
         f"{stats.clips_per_s:.0f} clips/s",
-        f"waits {stats.wait_share:.0%}",
+        f"waits {stats.wait_ratio:.0%}",
     ]
-    if stats.kept_share:
-        facts.append(f"{stats.kept_share:.0%} from the frame store")
+    if stats.frame_store_hit_ratio:
+        facts.append(f"{stats.frame_store_hit_ratio:.0%} from the frame store")
     if not record.readers:
         facts.append("nobody reads")
     if record.bad:
@@ -152,10 +152,10 @@ def _workers(lines: Sequence[WorkerStats], *, wide: bool) -> Table:
     for line in lines:
         cells: list[RenderableType] = [
             _text(line.name), _text(line.state, _STATES.get(line.state, "")),
-            f"{line.clips_per_s:.0f}", f"{line.busy_share:.0%}",
+            f"{line.clips_per_s:.0f}", f"{line.busy_ratio:.0%}",
         ]  # fmt: skip
         if wide:
-            cells += [f"{line.wire_share:.0%}", str(line.clips), _text(line.last_error)]
+            cells += [f"{line.network_ratio:.0%}", str(line.clips), _text(line.last_error)]
         table.add_row(*cells)
     return table
 

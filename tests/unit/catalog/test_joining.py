@@ -40,7 +40,7 @@ def stream(mixed: Catalog, steps: range, clip: Any = CLIP, **changes: Any) -> li
 
 
 def test_classes_are_those_of_the_first_and_then_the_new_ones() -> None:
-    joined = Catalog.join([catalog("a", 2, "run", "jump"), catalog("b", 3, "sit", "jump", "fly")])
+    joined = Catalog.concat([catalog("a", 2, "run", "jump"), catalog("b", 3, "sit", "jump", "fly")])
     assert joined.classes == ("run", "jump", "sit", "fly")
     assert [name for _, name in pairs(joined)] == ["run", "jump", "sit", "jump", "fly"]
 
@@ -49,13 +49,15 @@ def test_roots_become_the_nearest_folder_above_them(tmp_path: Path) -> None:
     tree(tmp_path, "data/ucf/jump/a.avi", "data/web/clips/jump/b.avi")
     ucf = Catalog.from_folder(tmp_path / "data/ucf")
     web = Catalog.from_folder(tmp_path / "data/web/clips")
-    joined = Catalog.join([ucf, web])
+    joined = Catalog.concat([ucf, web])
     assert joined.root == tmp_path / "data"
     assert [video.path for video in joined] == ["ucf/jump/a.avi", "web/clips/jump/b.avi"]
     assert all((tmp_path / "data" / video.path).is_file() for video in joined)
     above = Catalog(["web/clips/jump/b.avi"], [0], ["jump"], root=tmp_path / "data")
-    assert [video.path for video in Catalog.join([ucf, above])] == [video.path for video in joined]
-    assert Catalog.join([ucf, ucf.subset([0])]).root == ucf.root
+    assert [video.path for video in Catalog.concat([ucf, above])] == [
+        video.path for video in joined
+    ]
+    assert Catalog.concat([ucf, ucf.subset([0])]).root == ucf.root
 
 
 def test_catalogs_with_the_same_url_are_joined_and_no_others(tmp_path: Path) -> None:
@@ -64,17 +66,17 @@ def test_catalogs_with_the_same_url_are_joined_and_no_others(tmp_path: Path) -> 
         for i, root in enumerate(("s3://clips/a", "s3://clips/a/", "s3://clips/b"))
     )
     here = Catalog(["b.avi"], [0], ["jump"], tmp_path)
-    assert Catalog.join([one, two]).root == "s3://clips/a"
+    assert Catalog.concat([one, two]).root == "s3://clips/a"
     assert mix({"one": (one, 1), "two": (two, 1)}).root == "s3://clips/a"
     for wrong in (other, here, catalog("a", 1)):
         with refused("root", "s3://clips/a", str(wrong.root)):
-            Catalog.join([one, wrong])
+            Catalog.concat([one, wrong])
     with refused("root"):
-        Catalog.join([catalog("a", 1), here])
+        Catalog.concat([catalog("a", 1), here])
     nothing: list[Any] = [[], [catalog("a", 1), None]]
     for parts in nothing:
         with refused():
-            Catalog.join(parts)
+            Catalog.concat(parts)
 
 
 # Mixed

@@ -257,10 +257,10 @@ def test_episodes_are_split_and_joined_with_their_times(root: Path) -> None:
     catalog = Catalog.from_lerobot(root)
     first, rest = catalog.split(0.5, seed=1)
     assert len(first) + len(rest) == len(LENGTHS)
-    assert Catalog.join([catalog[:1], catalog[1:]]) == catalog
+    assert Catalog.concat([catalog[:1], catalog[1:]]) == catalog
     assert Catalog.from_lerobot(root, tolerance_s=0.01) != catalog
     alone = Catalog.from_lerobot(root, cameras=CAMERAS[:1])
     with pytest.raises(CatalogError, match="from_lerobot"):
-        Catalog.join([alone, Catalog(["a.avi"], root=root)])
+        Catalog.concat([alone, Catalog(["a.avi"], root=root)])
     with pytest.raises(CatalogError, match="tolerance_s"):
         Catalog.from_lerobot(root, tolerance_s=np.nan)

@@ -97,7 +97,7 @@ def test_marks_follow_their_videos_and_are_told_apart() -> None:
         "in b": Points(XY, part="b"),
     }  # fmt: skip
     catalog = CATALOG.with_targets(told)
-    again = Catalog.join([catalog[2:], catalog[:2]])
+    again = Catalog.concat([catalog[2:], catalog[:2]])
     affine = {"a": np.stack([MIRRORED] * 2), "b": np.stack([WHOLE] * 2)}
     frames = np.array([[1], [1]])
     one = targets_of(catalog, np.array([3, 0]), frames, affine)
@@ -105,7 +105,7 @@ def test_marks_follow_their_videos_and_are_told_apart() -> None:
     for name in told:
         np.testing.assert_array_equal(one[name], other[name])
     assert one["in b"][0].tolist() == XY[3].tolist() != one["pose"][0].tolist()
-    assert again == Catalog.join([catalog[2:], catalog[:2]])
+    assert again == Catalog.concat([catalog[2:], catalog[:2]])
     same = Points(XY.astype(float), mirror=[(2, 0)])
     assert CATALOG.with_targets(same) == CATALOG.with_targets(told["pose"])
     boxes = Boxes(XY[:, 0].repeat(2, -1))

@@ -71,7 +71,7 @@ def test_what_cannot_be_a_part_is_said() -> None:
         with refused(*words):
             Catalog.side_by_side(**how)
     with refused("parts"):
-        Catalog.join([both, one])
+        Catalog.concat([both, one])
 
 
 def test_offsets_of_each_sample_are_checked() -> None:

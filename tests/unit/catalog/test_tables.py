@@ -241,7 +241,7 @@ def test_classes_that_look_alike_are_warned_of_once(
     made: list[Callable[[list[str]], Catalog]] = [
         lambda labels: Catalog(["a", "b", "c"], [*labels, "other"]),
         lambda labels: Catalog.from_folder(tree(tmp_path, *(f"{x}/v.avi" for x in labels))),
-        lambda labels: Catalog.join([Catalog([x], [x]) for x in labels]),
+        lambda labels: Catalog.concat([Catalog([x], [x]) for x in labels]),
     ]
     for one, other in (("Sit", "sit"), ("ice  hockey", "icehockey"), ("caf\xe9", "cafe\u0301")):
         for make in made:
@@ -281,7 +281,7 @@ def test_what_a_label_means(
     catalog = read(tmp_path, f"path,label\n{rows}", classes=given)
     assert (repr(catalog.classes), catalog.labels.tolist()) == (repr(classes), numbers)
     assert catalog.targets is None
-    both = Catalog.join([catalog, Catalog(["d.avi"])])
+    both = Catalog.concat([catalog, Catalog(["d.avi"])])
     assert both.labels.tolist() == [*numbers, -1]
 
 
@@ -374,7 +374,7 @@ def test_a_row_is_a_video(tmp_path: Path, content: Any, options: Any, videos: An
     assert list(catalog[1:] if len(videos) > 1 else catalog) == (videos[1:] or videos)
     if catalog[0].at is None:
         whole = Catalog(["c.avi"])
-        assert [*Catalog.join([whole, catalog])][1:] == [*Catalog.join([catalog, whole])][:-1]
+        assert [*Catalog.concat([whole, catalog])][1:] == [*Catalog.concat([catalog, whole])][:-1]
     assert catalog == read(tmp_path, content, **options)
 
 
@@ -556,7 +556,7 @@ def test_a_row_may_have_a_moment_and_a_box(cell: Any) -> None:
     catalog = Catalog.from_table(table)
     assert catalog[0] == Video("a.avi", -1, at=5, box=(1, 2, 3.5, 4))
     assert catalog[1] == Video("a.avi", -1, at=9)
-    assert list(Catalog.join([catalog[1:], catalog[:1]])) == [*catalog[1:], *catalog[:1]]
+    assert list(Catalog.concat([catalog[1:], catalog[:1]])) == [*catalog[1:], *catalog[:1]]
     four = dict(zip("ltrb", ([1], [2], [3.5], [4]), strict=True))
     of_four = Catalog.from_table({"path": ["a.avi"], "at_s": [0.5], **four}, box=list("ltrb"))
     assert of_four[0] == Video("a.avi", -1, at_s=0.5, box=(1, 2, 3.5, 4))
@@ -728,7 +728,7 @@ def test_it_goes_with_its_video() -> None:
     catalog = scanned()
     assert [video.fingerprint for video in catalog] == PRINTS
     first, rest = catalog.subset([2, 0]), catalog[1:2]
-    joined = Catalog.join([first, rest, Catalog(["9.avi"])])
+    joined = Catalog.concat([first, rest, Catalog(["9.avi"])])
     wanted = [PRINTS[2], PRINTS[0], PRINTS[1], None]
     assert [video.fingerprint for video in joined] == wanted
     catalog = Catalog.side_by_side(rgb=scanned(), depth=scanned().subset([1, 2, 0]))

@@ -50,7 +50,7 @@ def test_a_batch_has_the_rows_of_its_videos_in_their_type(kind: str) -> None:
         lambda catalog: catalog.subset([5, 0, 2]),
         lambda catalog: catalog[1:4],
         lambda catalog: catalog.split(0.5, seed=3)[0],
-        lambda catalog: Catalog.join([catalog[4:], catalog[:2]]),
+        lambda catalog: Catalog.concat([catalog[4:], catalog[:2]]),
         lambda catalog: catalog.subset([1, 1, 0]),
     ],
     ids=["subset", "slice", "split", "join", "duplicates"],
@@ -130,12 +130,12 @@ def test_what_is_wrong_with_targets_of_frames_is_told_of_their_kind(column: Any,
 def test_only_targets_of_one_kind_are_joined() -> None:
     numbers, words = CATALOG[:3].with_targets([1, 2, 3]), CATALOG[3:].with_targets(list("abc"))
     with refused("int64", "str"):
-        Catalog.join([numbers, words])
+        Catalog.concat([numbers, words])
     with refused("targets"):
-        Catalog.join([numbers, CATALOG[3:]])
+        Catalog.concat([numbers, CATALOG[3:]])
     other = Catalog(["x.avi"], [0], ["sit", "stand"]).with_targets([1])
     with refused("classes"):
-        Catalog.join([numbers, other])
+        Catalog.concat([numbers, other])
 
 
 @pytest.mark.parametrize("offsets", [[0.0, 0.04], [0.5], [True], ["1"], [], [[1], [2]]])

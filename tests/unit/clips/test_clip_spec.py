@@ -137,7 +137,7 @@ REFUSED: list[tuple[str, list[dict[str, Any]]]] = [
     (r"max_frames.*offsets=\(0, 1\)", [{"frames": "all", "max_frames": 2, "offsets": (0, 1)}]),
     ("cut.*max_frames", [{"short": "cut"}]),
     ("thin.*max_frames", [{"long": "thin"}]),
-    ("sound", [{"max_frames": 8, "long": "thin", "fps": 10, "sound": 8000}]),
+    ("audio_rate", [{"max_frames": 8, "long": "thin", "fps": 10, "audio_rate": 8000}]),
     ("max_frames.*output=", [
         {"frames": "all", "max_frames": 2, "transform": "m:f", "output": ((1,), "uint8")}]),
 ]  # fmt: skip

@@ -45,8 +45,8 @@ from videoload.wire.slots import Slots
 
 def make_engine() -> Engine:
     return Engine(
-        workers=0, listen=["tcp://127.0.0.1:*"], keys=None, insecure=False, any_software=True,
-        stall_s=10.0, folders=NO_DIRECTORIES,
+        workers=0, listen=["tcp://127.0.0.1:*"], keys=None, insecure=False,
+        allow_version_mismatch=True, stall_s=10.0, folders=NO_DIRECTORIES,
     )  # fmt: skip
 
 

@@ -97,7 +97,7 @@ def test_rates_and_waiting_cover_the_time_from_the_first_request_to_the_last_bat
     clock: Clock,
 ) -> None:
     stats = read(Meter())
-    assert (stats.batches, stats.clips, stats.clips_per_s, stats.wait_share) == (0, 0, 0.0, 0.0)
+    assert (stats.batches, stats.clips, stats.clips_per_s, stats.wait_ratio) == (0, 0, 0.0, 0.0)
     assert stats.bottleneck == "unknown"
     clock.now += 50
     meter = clock.play([(2, 6), (0, 1), (1, 0)])
@@ -106,7 +106,7 @@ def test_rates_and_waiting_cover_the_time_from_the_first_request_to_the_last_bat
     stats = read(meter)
     assert stats == before
     assert (stats.batches, stats.clips) == (3, 24)
-    assert (stats.clips_per_s, stats.wait_share) == pytest.approx((2.4, 0.3))
+    assert (stats.clips_per_s, stats.wait_ratio) == pytest.approx((2.4, 0.3))
     assert meter.totals() == Totals(3, 24, 3.0, 2.0)
 
 
@@ -133,7 +133,7 @@ def test_what_counts_as_time_of_readers(
     clock: Clock,
 ) -> None:  # fmt: skip
     stats = read(clock.play(*readers, began=began))
-    assert (stats.clips_per_s, stats.wait_share) == pytest.approx((rate, share), rel=1e-3)
+    assert (stats.clips_per_s, stats.wait_ratio) == pytest.approx((rate, share), rel=1e-3)
 
 
 @pytest.mark.parametrize("wait_s", [0.0, 0.1, 3.0])
@@ -142,10 +142,10 @@ def test_the_ceiling_is_what_the_trainer_could_take_whoever_waits(
 ) -> None:
     turns = [*[(wait_s, 0.5)] * 10, (wait_s, 0.0)]
     stats = read(clock.play(turns))
-    assert stats.ceiling_steps_per_s == pytest.approx(11 / 5)
+    assert stats.max_steps_per_s == pytest.approx(11 / 5)
     assert stats.steps_per_s == pytest.approx(11 / (5 + 11 * wait_s))
-    assert read(clock.play(turns, turns)).ceiling_steps_per_s == pytest.approx(22 / 5)
-    assert read(clock.play([(1, 0)] * 9)).ceiling_steps_per_s == math.inf
+    assert read(clock.play(turns, turns)).max_steps_per_s == pytest.approx(22 / 5)
+    assert read(clock.play([(1, 0)] * 9)).max_steps_per_s == math.inf
 
 
 def test_a_wait_that_goes_on_counts_and_an_abandoned_one_does_not(clock: Clock) -> None:
@@ -154,19 +154,19 @@ def test_a_wait_that_goes_on_counts_and_an_abandoned_one_does_not(clock: Clock) 
     clock.now += 4
     meter.requested(0)
     clock.now += 12
-    assert read(meter).wait_share == pytest.approx(0.75)
+    assert read(meter).wait_ratio == pytest.approx(0.75)
     assert meter.totals().blocked_s == 12
     assert "12 s" in read(meter, []).verdict
     meter.left(0)
     meter.left(0)
-    assert read(meter).wait_share == 0.0
+    assert read(meter).wait_ratio == 0.0
     assert meter.totals().blocked_s == 12
 
 
 def test_waiting_for_first_batches_is_counted_separately(clock: Clock) -> None:
     first = [(5.0, 1.0), *[(0.0, 1.0)] * 4, (0.0, 0.0)]
     stats = read(clock.play(first))
-    assert (stats.bottleneck, stats.wait_share) == ("batches", 0.5)
+    assert (stats.bottleneck, stats.wait_ratio) == ("batches", 0.5)
     assert "5.0 s" in stats.verdict
     anew = clock.play(first, first, began=(0, 30))
     assert "10.0 s" in read(anew).verdict
@@ -177,11 +177,11 @@ def test_a_window_counts_what_came_in_it(clock: Clock) -> None:
     meter = clock.play([*[(1.0, 0.0)] * 10, *[(0.0, 1.0)] * 10, (0.0, 0.0)])
     assert (read(meter).batches, read(meter).clips) == (21, 168)
     recent = read(meter, window_s=5.0)
-    assert (recent.batches, recent.clips, recent.wait_share) == (5, 40, 0.0)
+    assert (recent.batches, recent.clips, recent.wait_ratio) == (5, 40, 0.0)
     assert recent.clips_per_s == pytest.approx(8)
     meter.requested(0)
     clock.now += 5
-    assert read(meter, window_s=10.0).wait_share == pytest.approx(0.5)
+    assert read(meter, window_s=10.0).wait_ratio == pytest.approx(0.5)
     clock.now += 10
     assert "15 s" in read(meter, window_s=1.0).verdict
 
@@ -195,14 +195,14 @@ def test_a_worker_has_its_work_for_this_stream_and_shares_of_its_own_time(clock:
     meter.worked("gone:9", Work(clips=50, busy_s=2.0), (), clock.now)
     one, two = read(meter).workers
     assert (one.name, one.clips, one.clips_per_s) == ("host:1", 30, 15.0)
-    assert (one.busy_share, one.wire_share) == (0.5, 0.25)
-    assert (two.clips, two.clips_per_s, two.busy_share) == (0, 0.0, 0.0)
+    assert (one.busy_ratio, one.network_ratio) == (0.5, 0.25)
+    assert (two.clips, two.clips_per_s, two.busy_ratio) == (0, 0.0, 0.0)
     clock.now += 60
     assert read(meter, window_s=30).workers[0].clips == 0
     work = Work(clips=30, leases=30, busy_s=3.0)
     for age_s, share in ((3.0, 1.0), (6.0, 0.5), (600.0, 0.3)):
         record = WORKERS[0]._replace(work=work, age_s=age_s)
-        assert record.stats(work, 10.0).busy_share == pytest.approx(share)
+        assert record.stats(work, 10.0).busy_ratio == pytest.approx(share)
 
 
 def test_old_windows_are_exact_to_an_eighth_and_none_is_lost(clock: Clock) -> None:
@@ -248,19 +248,19 @@ def test_the_shares_of_clips_from_the_frame_store_and_without_room_are_those_of_
     clock: Clock,
 ) -> None:
     meter = Meter()
-    assert read(meter).kept_share == 0
+    assert read(meter).frame_store_hit_ratio == 0
     assert "frame store" not in str(read(meter))
     meter.worked("host:1", Work(clips=30, busy_s=2.0), (), clock.now)
     clock.now += 60
     meter.worked("host:1", Work(clips=8, kept=8), (), clock.now)
     meter.worked("gone:9", Work(clips=2, kept=1), (), clock.now)
-    assert read(meter).kept_share == 9 / 40
-    assert read(meter, window_s=30).kept_share == 0.9
+    assert read(meter).frame_store_hit_ratio == 9 / 40
+    assert read(meter, window_s=30).frame_store_hit_ratio == 0.9
     assert "90%" in str(read(meter, window_s=30))
     meter.worked("host:1", Work(clips=960, no_room=10), (), clock.now)
     assert "full" not in read(meter).verdict, "too few"
     meter.worked("host:1", Work(clips=1000, no_room=490), (), clock.now)
-    assert read(meter).no_room_share == 0.25
+    assert read(meter).frame_store_full_ratio == 0.25
     assert "full: 25%" in read(meter).verdict
 
 

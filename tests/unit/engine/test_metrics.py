@@ -18,8 +18,8 @@ def worker(pid: int, rate: float, host: str = "a") -> WorkerStats:
 def stats(rate: float, waited: float) -> StreamStats:
     bad = (BadVideo("x.avi", "cut"),)
     return StreamStats(
-        5, 40, rate, waited, 1, (), bad, "all is well", kept_share=0.75,
-        no_room_share=0.125,
+        5, 40, rate, waited, 1, (), bad, "all is well", frame_store_hit_ratio=0.75,
+        frame_store_full_ratio=0.125,
     )  # fmt: skip
 
 

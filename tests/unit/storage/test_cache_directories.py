@@ -21,15 +21,15 @@ from videoload.storage.cache_directories import (
 
 def test_without_a_folder_nothing_is_kept(tmp_path: Path) -> None:
     assert CacheDirectory.of(None, None) is None
-    with pytest.raises(SpecError, match=r"keep_gb.* keep="):
+    with pytest.raises(SpecError, match=r"file_cache_gb.* file_cache="):
         CacheDirectory.of(None, 3)
-    with pytest.raises(SpecError, match=r"keep_gb.* -1"):
+    with pytest.raises(SpecError, match=r"file_cache_gb.* -1"):
         CacheDirectory.of(tmp_path, -1)
 
 
 @pytest.mark.parametrize("folder", ["", "a\0b", False, 7, b"bytes", "\udc80"])
 def test_what_cannot_be_a_folder_is_refused(folder: object) -> None:
-    with pytest.raises(SpecError, match="keep"):
+    with pytest.raises(SpecError, match="file_cache"):
         CacheDirectory.of(folder, None)  # type: ignore[arg-type]
 
 

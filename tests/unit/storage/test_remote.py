@@ -76,8 +76,12 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stores, "OBJECT_S", 0.03)
 
 
-def reader(root: str | Path, keep: Path | None = None, keep_gb: float | None = None) -> Decoder:
-    return Decoder(root, folders=CacheDirectories(keep=CacheDirectory.of(keep, keep_gb)))
+def reader(
+    root: str | Path, file_cache: Path | None = None, file_cache_gb: float | None = None
+) -> Decoder:
+    return Decoder(
+        root, folders=CacheDirectories(file_cache=CacheDirectory.of(file_cache, file_cache_gb))
+    )
 
 
 def decoded(decoder: Decoder, path: str, seed: int = 0) -> tuple[bytes, bytes] | str:

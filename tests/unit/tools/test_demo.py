@@ -43,10 +43,10 @@ def test_waiting_and_training_are_timed_apart_without_the_warm_up(clock: Clock) 
     batches = slow_batches(clock, 0.3, 0.3, 0.03)
     pace = demo.measure_waiting(batches, train_step, warm_up=2)
     assert trained == list(range(1, 13))
-    found = (pace.steps, pace.wait_share, pace.batches_per_s, pace.clips_per_s)
+    found = (pace.steps, pace.wait_ratio, pace.batches_per_s, pace.clips_per_s)
     assert found == pytest.approx((10, 0.75, 25, 75))
     never = demo.measure_waiting(slow_batches(clock, 0), train_step, warm_up=0)
-    assert never.wait_share == 0
+    assert never.wait_ratio == 0
 
 
 def test_the_model_scores_each_class_by_changes_and_not_by_frames(tf: Any) -> None:

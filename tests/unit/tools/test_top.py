@@ -37,7 +37,7 @@ class Shown:
 
 def snapshot(
     workers: int = 3, streams: int = 1, more: int = 0, batch: int = 213, readers: int = 1,
-    kept_share: float = 0.0,
+    frame_store_hit_ratio: float = 0.0,
 ) -> ClientRecord:  # fmt: skip
     listed = [
         WorkerStats(
@@ -49,7 +49,8 @@ def snapshot(
     stats = StreamStats(
         4000, 32000, 251.0, 0.41, 0, (), (BadVideo("Bowling/[bold].avi", "has no video"),),
         "Decoding is too slow. The trainer waits 41% of the time. Add about 3 workers like these.",
-        slowest_files=(SlowFile("Archery/v_Archery_g01_c01.avi", 7, 0.312),), kept_share=kept_share,
+        slowest_files=(SlowFile("Archery/v_Archery_g01_c01.avi", 7, 0.312),),
+        frame_store_hit_ratio=frame_store_hit_ratio,
     )  # fmt: skip
     return ClientRecord(
         "gpu1:4711",
@@ -85,7 +86,7 @@ def test_no_line_is_wider_than_the_terminal_and_the_main_figures_are_shown(width
         (Shown(snapshot(workers=50, more=7), 100, 30), ["and 43 more"], []),
         (Shown(ClientRecord("gpu1:1", (), ()), 80), ["trainer gpu1:1"], []),
         (Shown(snapshot(batch=-1), 80), [], ["batch 0", "batch -1"]),
-        (Shown(snapshot(kept_share=0.75), 100), ["75%"], []),
+        (Shown(snapshot(frame_store_hit_ratio=0.75), 100), ["75%"], []),
     ],
 )
 def test_what_is_known_is_shown_where_there_is_room(
