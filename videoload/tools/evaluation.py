@@ -14,7 +14,6 @@ from typing import Any, Literal, NamedTuple, Unpack
 import numpy as np
 import numpy.typing as npt
 
-from videoload.arguments import whole
 from videoload.catalog.catalog import Catalog
 from videoload.catalog.columns import some
 from videoload.client.client import Client
@@ -29,25 +28,6 @@ Ints = npt.NDArray[np.int64]
 Scores = npt.NDArray[Any]
 
 _SOFTMAX = 'average="softmax" is for the scores of classes, not for other targets'
-_SHOWN = 3  # confusions in the last line of a repr, and targets with a line of their own
-
-
-class Mistake(NamedTuple):
-    """A video of which the model says something else than the catalog.
-
-    Attributes:
-        path: Relative to the catalog's root.
-        label: The name of its class; its labels; or its number.
-        taken_for: The name of the class, or of the label that it does not have, with the highest
-            score; or the number that the model says.
-        by: How much higher that score is than the one of its class, or than the lowest one of its
-            labels; or how far off the number is.
-    """
-
-    path: str
-    label: str
-    taken_for: str
-    by: float
 
 
 class Evaluation(NamedTuple):
@@ -74,21 +54,14 @@ class Evaluation(NamedTuple):
     kind: Kind = "class"
     failed: Sequence[BadVideo] = ()
 
-    def accuracy(self, top: int = 1) -> float:
-        """Share of the videos whose label is among the classes with the ``top`` highest scores.
-
-        Args:
-            top: The number of classes that count. Default 1.
-
-        Returns:
-            0 to 1. If scores are equal, the class with the lower number comes first.
-        """
+    def accuracy(self) -> float:
+        """Return the share of the videos, 0 to 1, whose class has the highest score. Of equal
+        scores, the one of the class with the lower number counts."""
         self._only("class")
-        best = np.argsort(-self.scores, axis=1, kind="stable")[:, :top]
-        return float((best == self.labels[:, None]).any(axis=1).mean())
+        return float((self.scores.argmax(axis=1) == self.labels).mean())
 
     def confusion(self) -> Ints:
-        """How many videos of each class were taken for which.
+        """Count how many videos of each class were taken for which.
 
         Returns:
             int64 [classes, classes]: a row for each label, a column for each class that has the
@@ -96,47 +69,19 @@ class Evaluation(NamedTuple):
         """
         self._only("class")
         found = np.zeros((self._classes, self._classes), np.int64)
-        np.add.at(found, (self.labels, np.argmax(self.scores, axis=1)), 1)
+        np.add.at(found, (self.labels, self.scores.argmax(axis=1)), 1)
         return found
 
-    def class_accuracy(self) -> Floats:
-        """Share of each class's videos that are right. Its mean is the mean-class accuracy.
-
-        Returns:
-            float64 [classes], 0 to 1; NaN for a class without videos.
-        """
-        matrix = self.confusion()
-        of_class = matrix.sum(axis=1)
-        return np.where(of_class, matrix.diagonal() / np.maximum(of_class, 1), np.nan)
-
-    def average_precision(self) -> Floats:
-        """Average precision of each label of multi-hot targets. Its mean is the mAP.
-
-        Returns:
-            float64 [K], 0 to 1; NaN for a label that no video has.
-        """
-        self._only("labels")
-        columns = zip(self.scores.T, self.labels.T > 0, strict=True)
-        return np.array([_average_precision(scores, truth) for scores, truth in columns])
-
     def mae(self) -> Floats:
-        """Mean absolute error of each number.
-
-        Returns:
-            float64 [K].
-        """
+        """Return the mean absolute error of each number, float64 [K]."""
         return np.asarray(np.abs(self._errors).mean(axis=0))
 
     def rmse(self) -> Floats:
-        """Root of the mean squared error of each number.
-
-        Returns:
-            float64 [K].
-        """
+        """Return the root of the mean squared error of each number, float64 [K]."""
         return np.asarray(np.sqrt((self._errors**2).mean(axis=0)))
 
     def r2(self) -> Floats:
-        """Share of each number's variance that the model explains (R squared).
+        """Return the share of each number's variance that the model explains (R squared).
 
         Returns:
             float64 [K]: 1 is best, 0 is as good as the mean; NaN if all videos have one value.
@@ -145,54 +90,9 @@ class Evaluation(NamedTuple):
         there = ((self.labels - self.labels.mean(axis=0)) ** 2).sum(axis=0)
         return np.where(there > 0, 1 - left / np.where(there > 0, there, 1), np.nan)
 
-    def worst(self, n: int = 10) -> list[Mistake]:
-        """The videos that the model is most wrong about.
-
-        Args:
-            n: How many, at most. Default 10.
-
-        Returns:
-            The ``n`` mistakes with the largest difference between the highest score and the score
-            of the label, the largest first. Of several labels, the lowest score counts. Of numbers,
-            those that are furthest off, each by the number that is most off beside its RMSE.
-        """
-        n, rows = whole("n", n, 0), np.arange(len(self.video))
-        if self.kind == "numbers":
-            far = np.abs(self._errors) / np.where(self.rmse() > 0, self.rmse(), 1)
-            which = far.argmax(axis=1) if far.size else rows
-            by, wrong = far.max(axis=1, initial=0), rows
-        else:
-            truth = self._truth
-            others = np.where(truth, -np.inf, self.scores)
-            which = others.argmax(axis=1)
-            own = np.where(truth, self.scores, np.inf).min(axis=1, initial=np.inf)
-            by = others.max(axis=1, initial=-np.inf) - own
-            taken = self.scores.argmax(axis=1) if self.kind == "class" else which
-            wrong = rows[taken != self.labels] if self.kind == "class" else rows[by > 0]
-        chosen = wrong[np.argsort(-by[wrong], kind="stable")][:n]
-        return [self._mistake(row, int(which[row]), float(by[row])) for row in chosen.tolist()]
-
-    def _mistake(self, row: int, at: int, by: float) -> Mistake:
-        path = self.paths[row] if len(self.paths) else f"video {self.video[row]}"
-        if self.kind == "numbers":
-            name = f"{self._name(at)} " if self.labels.shape[1] > 1 else ""
-            said, error = self.scores[row, at], abs(float(self._errors[row, at]))
-            return Mistake(path, f"{name}{self.labels[row, at]:.4g}", f"{said:.4g}", error)
-        label = self._name(int(self.labels[row])) if self.kind == "class" else ";".join(
-            self._name(number) for number in np.flatnonzero(self.labels[row]).tolist()
-        )  # fmt: skip
-        return Mistake(path, label, self._name(at), by)
-
     @property
     def _classes(self) -> int:
         return max(int(self.scores.shape[1]), len(self.classes))
-
-    @property
-    def _truth(self) -> npt.NDArray[np.bool_]:
-        """Which labels each video has: bool [V, K]."""
-        if self.kind == "labels":
-            return np.asarray(self.labels > 0)
-        return np.asarray(self.labels[:, None] == np.arange(self.scores.shape[1]))
 
     @property
     def _errors(self) -> Floats:
@@ -202,9 +102,6 @@ class Evaluation(NamedTuple):
     def _only(self, kind: Kind) -> None:
         if self.kind != kind:
             raise SpecError(f'this is an evaluation of "{self.kind}", which has no such measure')
-
-    def _name(self, number: int) -> str:
-        return self.classes[number] if number < len(self.classes) else str(number)
 
     def __repr__(self) -> str:
         if not len(self.video):
@@ -217,40 +114,13 @@ class Evaluation(NamedTuple):
         )
         lines = [f"Evaluation of {len(self.video)} videos {what}, {clips} {noun} each"]
         if self.kind == "class":
-            lines += self._class_lines()
-        else:
-            if self.kind == "labels":
-                known = self.average_precision()[self.labels.any(axis=0)]
-                lines.append(f"mAP {known.sum() / max(1, len(known)):.1%} of {len(known)} labels")
-            else:
-                lines += self._number_lines()
-            worst = [f"{named(m.path)} is {m.label}, not {m.taken_for}" for m in self.worst(_SHOWN)]
-            lines.append(f"furthest off: {'; '.join(worst) or 'no mistake'}")
+            lines.append(f"accuracy {self.accuracy():.1%}")
+        elif self.kind == "numbers":
+            columns = zip(self.mae(), self.rmse(), self.r2(), strict=True)
+            lines += ["MAE {:.4g}, RMSE {:.4g}, R2 {:.3g}".format(*column) for column in columns]
         if self.failed:
             lines.append(f"{len(self.failed)} files cannot be decoded, as {self.failed[0].path}")
         return "\n".join(lines)
-
-    def _number_lines(self) -> list[str]:
-        names = [f"{self._name(at)}: " for at in range(self.scores.shape[1])]
-        columns = zip(names if len(names) > 1 else [""], self.mae(), self.rmse(), self.r2(),
-                      strict=True)  # fmt: skip
-        return ["{}MAE {:.4g}, RMSE {:.4g}, R2 {:.3g}".format(*column) for column in columns]
-
-    def _class_lines(self) -> list[str]:
-        matrix = self.confusion()
-        shares = {"top-1": self.accuracy(), "mean of classes": np.nanmean(self.class_accuracy())}
-        if self.scores.shape[1] > 5:
-            shares = {"top-1": self.accuracy(), "top-5": self.accuracy(5)} | shares
-        np.fill_diagonal(matrix, 0)
-        order = np.argsort(-matrix, axis=None, kind="stable")[:_SHOWN]
-        pairs = [divmod(int(at), len(matrix)) for at in order]
-        confused = "; ".join(
-            f"{self._name(a)} taken for {self._name(b)} ({matrix[a, b]} of {of})"
-            for a, b in pairs
-            if matrix[a, b] and (of := int((self.labels == a).sum()))
-        )
-        right = ", ".join(f"{name} {share:.1%}" for name, share in shares.items())
-        return [right, f"most often: {confused or 'no mistake'}"]
 
 
 @takes_options
@@ -272,10 +142,10 @@ def evaluate(
         >>> 0 <= found.accuracy() <= 1
         True
 
-    What is measured follows from the catalog. Classes: accuracy, confusion, the worst mistakes.
-    Targets of 0 and 1 in several columns (multi-hot): average precision of each label. Other
-    numbers: MAE, RMSE, R2 of each, and the files that are furthest off. Clips that cannot be
-    decoded are left out, unless ``on_error`` says otherwise.
+    What is measured follows from the catalog. Classes: accuracy and confusion. Numbers: MAE, RMSE
+    and R2 of each. Targets of 0 and 1 in several columns (multi-hot), and all other measures: give
+    ``labels`` and ``scores`` to scikit-learn. Clips that cannot be decoded are left out, unless
+    ``on_error`` says otherwise.
 
     Args:
         model: A Keras model; or a function that is called with the clips of a batch, an array [B,
@@ -410,16 +280,6 @@ def means_by_video(scored: Iterable[tuple[Ints, Scores]], videos: int) -> Evalua
     found = np.flatnonzero(clips)
     counts = clips[found].reshape(-1, *[1] * (sums.ndim - 1))
     return Evaluation(found, sums[found] / counts, np.zeros(len(found)), clips[found])
-
-
-def _average_precision(scores: Floats, truth: npt.NDArray[np.bool_]) -> float:
-    """Precision at each score, weighted by how much recall it adds. Equal scores are one step."""
-    if not truth.any():
-        return float("nan")
-    order = np.argsort(-scores, kind="stable")
-    steps = np.append(np.flatnonzero(np.diff(scores[order])), len(scores) - 1)
-    hits = np.cumsum(truth[order])[steps]
-    return float((np.diff(hits, prepend=0) * hits / (steps + 1)).sum() / hits[-1])
 
 
 def softmax(scores: Floats) -> Floats:
