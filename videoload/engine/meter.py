@@ -137,9 +137,9 @@ class Meter:
         """The figures so far, or of the last ``window_s`` seconds. ``workers`` are connected."""
         found, measured, works = self._measure(workers, window_s)
         with self._lock:
-            batches, clips, files = self._batches, self._clips, self._files.read()
+            batches, clips, files = self._batches, self._clips, self._files.slowest()
         verdict = judge(
-            found, measured, cores=cores(), own_host=platform.node(), files=files,
+            found, measured, cores=cores(), own_host=platform.node(),
             storage=self._storage(), function=self._function, lost=self._lost(),
         )  # fmt: skip
         if window_s < math.inf:
@@ -166,7 +166,7 @@ class Meter:
             clip_times=ClipTimes._of(work),
             slowest_files=tuple(
                 SlowFile(self._path(file.video), file.clips, file.seconds / file.clips)
-                for file in files.slowest
+                for file in files
             ),
             frame_store_hit_ratio=work.kept / max(1, work.clips),
             frame_store_full_ratio=no_room,

@@ -28,7 +28,7 @@ class WorkerStats:
         clips: Clips that it decoded.
         clips_per_s: Clips per second of decoding. Waiting does not count.
         busy_ratio: Share of its time, 0 to 1, that it decoded. Default 0.
-        network_ratio: Share of its time, 0 to 1, that it waited for its line. Default 0.
+        network_ratio: Share of its time, 0 to 1, that it waited for the network. Default 0.
         state: ``"decoding"``, ``"idle"`` (the default: it has no lease), or ``"silent"`` (no
             message came from it for two seconds).
         last_error: Its last failure. Default: none, "".
@@ -61,7 +61,7 @@ class ClipTimes:
         scale: Scaling, cropping and converting its frames.
         transform: The user's function.
         slot: Its worker waited for a lease, because no slot was free.
-        wire: Its worker waited for its line, with leases or pixels on their way.
+        wire: Its worker waited for the network, with leases or pixels on their way.
     """
 
     open: float
@@ -122,13 +122,11 @@ class StreamStats:
         workers: The workers connected now, with what they did for this stream.
         bad_videos: The videos that could not be decoded.
         verdict: What slows the training down, in plain English, and what would help.
-        bottleneck: The same in one word. ``"trainer"``: decoding keeps up. ``"decoding"`` and
-            ``"storage"`` (workers wait for it most of the time, or cannot read it): more workers
-            would help if it answers.
-            ``"function"``: the user's own takes most of the time. ``"cores"``: more workers would
-            help, but on other hosts. ``"line"``, ``"host"`` and
-            ``"files"``: one of them is slow. ``"batches"``: neither side is busy. ``"workers"``:
-            no worker delivers. ``"unknown"`` is the default.
+        bottleneck: The same in one word. ``"trainer"``: decoding keeps up. ``"decoding"``: more
+            workers would help. ``"storage"``: workers wait for it most of the time, or cannot read
+            it. ``"network"``: the link from remote workers is full. ``"workers"``: they are
+            missing, lost or idle. ``"function"``: the user's own takes most of the time. "", the
+            default: nothing was read yet.
         workers_wanted: Workers like these with which the trainer would wait 5 % of the time at
             most. None, the default, if that is not known.
         utilisation: Share of their time, 0 to 1, that the workers decoded. Default 0.
@@ -151,7 +149,7 @@ class StreamStats:
     workers: tuple[WorkerStats, ...]
     bad_videos: tuple[BadVideo, ...]
     verdict: str
-    bottleneck: str = "unknown"
+    bottleneck: str = ""
     workers_wanted: int | None = None
     utilisation: float = 0.0
     steps_per_s: float = 0.0

@@ -6,37 +6,30 @@ waited; its steps tell. The *rate* is the clips per second of a worker while it 
 depends on who waits for whom at the moment. So one look at a slow stream tells what a fast one
 needs.
 
-More workers help only if decoding is the slow part and there is room for them. So the other causes
-are checked first, and the first one found is reported: workers that are lost, a storage that does
-not give the videos, a full line, the user's function, a few slow files, one host or worker much
-slower than the others, cores that are all busy.
+More workers help only if decoding is the slow part. So the other causes are checked first, and the
+first one found is reported: workers that are lost, a storage that does not give the videos, a full
+network link, workers that are idle, the user's function, a storage that is slow.
 """
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from statistics import median
 from typing import Literal
 
 from videoload.engine.stats import WorkerRecord
 from videoload.engine.waiting import Figures, count
-from videoload.engine.work import SlowFiles, Work, total
+from videoload.engine.work import Work, total
 
-Bottleneck = Literal[
-    "unknown", "trainer", "decoding", "function", "storage", "cores", "line", "host", "files",
-    "workers", "batches",
-]  # fmt: skip
+# "": nothing was read yet.
+Bottleneck = Literal["", "trainer", "decoding", "storage", "network", "workers", "function"]
 
 _ENOUGH = 0.05  # with enough workers, the trainer waits this share of the time at most
 _KEEPS_UP = 0.10  # below this share of waiting, nothing is recommended
 STALLED_S = 5.0  # a longer wait that still goes on is reported instead of anything else
-_LINE = 0.3  # share of the time with a lease that workers wait for a full line
-_FILES, _FEW = 0.2, 0.1  # share of the decoding for this share of the files: a few slow files
-_SLOW = 2.0  # times as slow as the others
-_KNOWN = 3  # a worker's pace is known after this many leases
+_LINK = 0.3  # share of the time with a lease that workers wait for a full network link
 _AT_WORK = 0.7  # share of its time that a decoding worker wants a core; else it waits for storage
 _NO_CORE = 0.2  # share of that time that it has no core, if all cores are busy
 _STORAGE = 0.5  # share of their work that workers wait for slow storage
@@ -62,7 +55,7 @@ class Verdict:
 
 
 def judge(
-    found: Figures, workers: Sequence[WorkerRecord], *, cores: int, files: SlowFiles,
+    found: Figures, workers: Sequence[WorkerRecord], *, cores: int,
     own_host: str = "", storage: str = "", function: str = "", lost: str = "",
 ) -> Verdict:  # fmt: skip
     """What the figures mean. ``cores`` are the cores of ``own_host`` that workers may use.
@@ -82,7 +75,7 @@ def judge(
     if found.stalled_s >= STALLED_S:
         waits, stalls = f"The trainer has been waiting for {found.stalled_s:.0f} s", True
     elif not found.batches:
-        return verdict("unknown", "Nothing was read yet.")
+        return verdict("", "Nothing was read yet.")
     elif found.wait_ratio <= _KEEPS_UP:
         too_many = wanted is not None and wanted < len(workers)
         enough = [f"{_are(wanted or 0)} enough; {len(workers)} are running."] if too_many else []
@@ -96,37 +89,42 @@ def judge(
     if stalls:
         none = f"{_are(len(workers))} connected, but none delivers."
         return verdict("workers", f"{waits}.", none)
-    most_is_first = found.first_s > found.wait_ratio * found.reading_s / 2
-    if most_is_first and found.later_share <= _KEEPS_UP:
+    if found.first_s > found.wait_ratio * found.reading_s / 2 and found.later_share <= _KEEPS_UP:
         first = f"most of it for the first batches ({found.first_s:.1f} s)"
-        return verdict("batches", f"Decoding keeps up. {waits}, {first}.")
-    bottleneck, why = _reason(workers, files, utilisation)
+        return verdict(
+            "decoding", f"{waits}, {first}.",
+            "One call for all epochs, batches(epochs=...), waits for them once.",
+        )  # fmt: skip
+    if full_link := _full_link(workers):
+        return verdict("network", f"{waits}{_steps(found)}.", full_link)
     waited = _waited_for_storage(works)
-    if (
-        bottleneck not in ("line", "batches")
-        and function
-        and works.transform_s > _FUNCTION * works.busy_s
-    ):
+    if utilisation < _IDLE and waited <= _STORAGE:
+        return verdict(
+            "workers", f"{waits}{_steps(found)}.",
+            f"Workers are busy only {utilisation:.0%} of the time, so more of them would not help. "
+            "Try more slots= or longer epochs.",
+        )  # fmt: skip
+    if function and works.transform_s > _FUNCTION * works.busy_s:
         share, clip_s = works.transform_s / works.busy_s, works.transform_s / max(1, works.clips)
         return verdict(
             "function",
             f"transform {function} is too slow. {waits}{_steps(found)}.",
             f"It takes {share:.0%} of the workers' time, {1000 * clip_s:.0f} ms a clip.",
         )
-    if bottleneck == "decoding" and not computes and waited <= _STORAGE:
+    if waited > _STORAGE:
+        if wanted is not None:  # the storage may have no room for more of them
+            wanted = min(wanted, _DOUBLE * len(workers))
+        more, wanted = _more(workers, wanted, cores, own_host)
+        of_work = f"Workers spend {waited:.0%} of their work waiting for their storage."
+        return verdict("storage", f"{waits}{_steps(found)}.", of_work, more)
+    if not computes:
         return verdict(
             "decoding",
             "The loop computes nothing between two batches, so it reads as fast as "
             f"{_decode(len(workers))}: {found.clips_per_s:.0f} clips/s.",
         )
-    if bottleneck == "decoding":
-        if waited > _STORAGE and wanted is not None:  # it may have no room for more of them
-            wanted = min(wanted, _DOUBLE * len(workers))
-        bottleneck, why, wanted = _more(workers, wanted, cores, own_host)
-        if bottleneck == "decoding" and waited > _STORAGE:
-            bottleneck = "storage"
-            why = f"Workers spend {waited:.0%} of their work waiting for their storage. {why}"
-    return verdict(bottleneck, f"Decoding is too slow. {waits}{_steps(found)}.", why)
+    more, wanted = _more(workers, wanted, cores, own_host)
+    return verdict("decoding", f"Decoding is too slow. {waits}{_steps(found)}.", more)
 
 
 def workers_needed(found: Figures, workers: Iterable[WorkerRecord]) -> float | None:
@@ -176,42 +174,16 @@ def _is_short_of_cores(work: Work) -> bool:
     return _wants_core(work) and work.no_core_s > _NO_CORE * (work.core_s + work.no_core_s)
 
 
-def _reason(
-    workers: Sequence[WorkerRecord], files: SlowFiles, utilisation: float
-) -> tuple[Bottleneck, str]:
-    hosts: dict[str, list[WorkerRecord]] = defaultdict(list)
+def _full_link(workers: Sequence[WorkerRecord]) -> str:
+    """Return which network link is full: that of one host, if the others do not wait, or else the
+    trainer's. "" if none is."""
+    remote: dict[str, list[Work]] = defaultdict(list)
     for worker in workers:
-        hosts[worker.host].append(worker)
-    if full_line := _full_line(
-        {
-            host: [worker.work for worker in there if not worker.is_child]
-            for host, there in hosts.items()
-        }
-    ):
-        return "line", full_line
-    if files.share > _FILES and files.slow <= max(1, _FEW * files.met):
-        take = "1 file takes" if files.slow == 1 else f"{files.slow} files take"
-        return "files", f"{take} {files.share:.0%} of the decoding time."
-    works = {host: total(worker.work for worker in there) for host, there in hosts.items()}
-    if min(map(_waited_for_storage, works.values())) > _STORAGE:  # of all, and not of one host
-        return "decoding", ""
-    slow = _slower({f"Host {host}": work for host, work in works.items()})
-    slow = slow or _slower({f"Worker {worker.name}": worker.work for worker in workers})
-    if slow is not None:
-        return "host", f"{slow[0]} is {slow[1]:.0f} times as slow as the others."
-    if utilisation < _IDLE:
-        return "batches", (
-            f"Workers are busy only {utilisation:.0%} of the time, so more workers would not help. "
-            "Try more slots= or longer epochs."
-        )
-    return "decoding", ""
-
-
-def _full_line(remote: Mapping[str, list[Work]]) -> str:
-    """Which line is full: that of one host, if the others do not wait, or else the trainer's."""
-    works = {host: total(there) for host, there in remote.items() if there}
+        if not worker.is_child:
+            remote[worker.host].append(worker.work)
+    works = {host: total(there) for host, there in remote.items()}
     waiting = [
-        host for host, work in works.items() if work.wire_s > _LINE * (work.busy_s + work.wire_s)
+        host for host, work in works.items() if work.wire_s > _LINK * (work.busy_s + work.wire_s)
     ]
     if not waiting:
         return ""
@@ -222,28 +194,13 @@ def _full_line(remote: Mapping[str, list[Work]]) -> str:
     whose = f"{count(number, 'worker')} of {len(waiting)} hosts"
     if len(waiting) == 1:
         whose = f"host {waiting[0]}"
-    full = f"The line from {whose} is full ({_mb(rate)})."
+    full = f"The network link from {whose} is full ({rate / 1e6:.1f} MB/s)."
     return f"{full} Workers wait for it {share:.0%} of their time with a clip."
-
-
-def _mb(bytes_per_s: float) -> str:
-    return f"{bytes_per_s / 1e6:.1f} MB/s"
-
-
-def _slower(works: Mapping[str, Work]) -> tuple[str, float] | None:
-    """The one that is much slower than the median of the others, and how many times."""
-    paces = {name: work.clip_s for name, work in works.items() if work.leases >= _KNOWN}
-    if len(paces) < 2:
-        return None
-    name = max(paces, key=lambda name: paces[name])
-    others = median(pace for other, pace in paces.items() if other != name)
-    times = paces[name] / others if others > 0 else 1.0
-    return (name, times) if times >= _SLOW else None
 
 
 def _more(
     workers: Sequence[WorkerRecord], wanted: int | None, cores: int, own_host: str
-) -> tuple[Bottleneck, str, int | None]:
+) -> tuple[str, int | None]:
     """What would help, and how many workers are wanted: no fewer than there are, as long as they
     have no whole core each, and no more, which would only share the same cores."""
     have = len(workers)
@@ -262,7 +219,7 @@ def _more(
         about = f"about {count(max(1, missing), 'worker')}" if is_known else "workers"
         like = "like this one" if have == 1 else "like these"
         where = f", but elsewhere: {there} are busy" if crowded else ""
-        return "decoding", f"Add {about} {like}{where}.", wanted
+        return f"Add {about} {like}{where}.", wanted
     spare = max(0, len(here) - cores) if full else 0
     busy = "The only core is busy" if cores == 1 else f"All {cores} cores are busy"
     if crowded:
@@ -273,7 +230,7 @@ def _more(
     about = f"about {count(more, 'worker')}" if is_known else "workers"
     limit = f": here, {_are(cores)} as quick as {len(here)}" if spare else ""
     told = f"{busy}{limit}. Add {about} on {where}."
-    return "cores", told, None if wanted is None else max(wanted, have - spare)
+    return told, None if wanted is None else max(wanted, have - spare)
 
 
 def _steps(found: Figures) -> str:

@@ -2,11 +2,11 @@
 
 Clocks of two hosts are never compared. A worker reports how long it decoded, and how long it had no
 lease before. The trainer knows how long it had no lease to give to that worker. For the rest of the
-time, the worker waited for its line: for a lease, or for pixels to be sent.
+time, the worker waited for the network: for a lease, or for pixels to be sent.
 
                   trainer:  grants A, B ......... A arrives, grants C ..... B arrives
-    line                       \\                 /            \\            /
-                  worker:       -- A -- B ------ idle (the line) -- C --
+    network                    \\                 /            \\            /
+                  worker:       -- A -- B ------ idle (the network) -- C --
 """
 
 from __future__ import annotations
@@ -27,7 +27,6 @@ _SAME_LENGTH = 8  # buckets of one length, before two are merged: windows are ex
 _LEVELS = 32  # lengths of buckets: of up to 2**31 seconds
 _PAUSE_S = 1.0  # longer times without a lease are pauses: the trainer validates, or its user left
 _FILES = 1 << 14  # with more files, the half that took the least time is forgotten
-_SLOW_FILE = 5.0  # times the time of other clips
 _SLOWEST = 8  # files that are reported
 
 
@@ -35,13 +34,12 @@ class Work(NamedTuple):
     """What a worker did: clips, bytes of pixels that came over a network, and seconds.
 
     ``busy_s`` is the sum of the phases, from ``open_s`` on. In ``free_s`` the worker had no lease,
-    because no slot was free. In ``wire_s`` it waited for its line. It ran on a core for ``core_s``,
-    and waited for a core for ``no_core_s``. ``kept`` clips came from the frame store. The store had
-    no room for the videos of ``no_room`` clips.
+    because no slot was free. In ``wire_s`` it waited for the network. It ran on a core for
+    ``core_s``, and waited for a core for ``no_core_s``. ``kept`` clips came from the frame store.
+    The store had no room for the videos of ``no_room`` clips.
     """
 
     clips: int = 0
-    leases: int = 0
     sent_bytes: int = 0
     kept: int = 0
     no_room: int = 0
@@ -62,13 +60,8 @@ class Work(NamedTuple):
 
     @property
     def passed_s(self) -> float:
-        """Seconds of work, and of waiting for a slot or for the line."""
+        """Seconds of work, and of waiting for a slot or for the network."""
         return self.busy_s + self.free_s + self.wire_s
-
-    @property
-    def clip_s(self) -> float:
-        """Seconds of work for a clip."""
-        return self.busy_s / self.clips if self.clips else 0.0
 
 
 NO_WORK = Work()
@@ -120,7 +113,7 @@ class WorkTimer:
             idle_s = free_s = 0.0
         self.failed(now)
         return Work(
-            clips, 1, sent_bytes, min(result.kept, clips), min(result.no_room, clips),
+            clips, sent_bytes, min(result.kept, clips), min(result.no_room, clips),
             max(0.0, busy_s - limited(spent.importing)), min(free_s, _PAUSE_S),
             max(0.0, idle_s - free_s), limited(spent.core), limited(spent.no_core),
             *map(limited, _phases(spent)),
@@ -173,29 +166,11 @@ class _Bucket:
 
 
 class FileTime(NamedTuple):
-    """The seconds that all clips of a file took, and the ``least`` that one of them took."""
+    """The seconds that all clips of a file took."""
 
     video: int
     clips: int
     seconds: float
-    least: float = math.inf
-
-
-_NO_FILE = FileTime(-1, 0, 0.0)
-
-
-class SlowFiles(NamedTuple):
-    """How many of the files ``met`` are ``slow``, and the ``share`` of all decoding that they took.
-
-    Each clip of a slow file took five times as long as clips of other files. There are at least two
-    such clips, because one may have waited for storage, or its worker is slow. ``slowest``: the
-    files whose clips took longest, slow or not.
-    """
-
-    slow: int = 0
-    met: int = 0
-    share: float = 0.0
-    slowest: tuple[FileTime, ...] = ()
 
 
 class FileTimes:
@@ -203,32 +178,18 @@ class FileTimes:
 
     def __init__(self) -> None:
         self._files: dict[int, FileTime] = {}
-        self._clips, self._seconds = 0, 0.0
 
     def add(self, video: int, seconds: float) -> None:
         """A clip of this video took so long."""
-        _, clips, before_s, least = self._files.get(video, _NO_FILE)
-        self._files[video] = FileTime(video, clips + 1, before_s + seconds, min(least, seconds))
-        self._clips += 1
-        self._seconds += seconds
+        _, clips, before_s = self._files.get(video, FileTime(video, 0, 0.0))
+        self._files[video] = FileTime(video, clips + 1, before_s + seconds)
         if len(self._files) > _FILES:
             heavy = sorted(self._files.values(), key=_seconds)[_FILES // 2 :]
             self._files = {file.video: file for file in heavy}
 
-    def read(self) -> SlowFiles:
-        clips, seconds = self._clips, self._seconds
-        if not seconds:
-            return SlowFiles()
-        most = _SLOW_FILE / 2 * seconds / clips
-        # Slow files are compared with the others, which are known only after a first estimate.
-        for _ in range(2):
-            slow = [file for file in self._files.values() if file.clips > 1 and file.least > most]
-            others = clips - sum(file.clips for file in slow)
-            if others:
-                most = _SLOW_FILE * max(0.0, seconds - sum(map(_seconds, slow))) / others
-        share = min(1.0, sum(map(_seconds, slow)) / seconds)
-        slowest = sorted(self._files.values(), key=lambda file: -file.seconds / file.clips)
-        return SlowFiles(len(slow), len(self._files), share, tuple(slowest[:_SLOWEST]))
+    def slowest(self) -> list[FileTime]:
+        """Return the files whose clips took longest."""
+        return sorted(self._files.values(), key=lambda file: -file.seconds / file.clips)[:_SLOWEST]
 
 
 def _seconds(file: FileTime) -> float:

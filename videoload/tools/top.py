@@ -145,7 +145,7 @@ def _stream(record: StreamRecord) -> list[Text]:
 def _workers(lines: Sequence[WorkerStats], *, wide: bool) -> Table:
     table = Table(box=None, pad_edge=False, header_style="dim")
     table.add_column("worker", overflow="fold", ratio=2 if wide else None)
-    for name in ("state", "clips/s", "busy", *(("line", "clips") if wide else ())):
+    for name in ("state", "clips/s", "busy", *(("network", "clips") if wide else ())):
         table.add_column(name, justify="left" if name == "state" else "right", no_wrap=True)
     if wide:
         table.add_column("last error", overflow="ellipsis", no_wrap=True, ratio=3)

@@ -82,7 +82,7 @@ def test_readers_and_the_io_thread_wait_for_no_thread_that_books_or_reads_figure
     assert is_in.wait(60 * SECOND)
     meter.got(0, 8)
     for _ in range(200):  # more than are booked at once
-        meter.worked("host:1", Work(clips=1, leases=1, busy_s=0.1), (), 0.0)
+        meter.worked("host:1", Work(clips=1, busy_s=0.1), (), 0.0)
     meter.requested(0)
     meter.left(0)
     may_leave.set()
@@ -98,7 +98,7 @@ def test_rates_and_waiting_cover_the_time_from_the_first_request_to_the_last_bat
 ) -> None:
     stats = read(Meter())
     assert (stats.batches, stats.clips, stats.clips_per_s, stats.wait_ratio) == (0, 0, 0.0, 0.0)
-    assert stats.bottleneck == "unknown"
+    assert stats.bottleneck == ""
     clock.now += 50
     meter = clock.play([(2, 6), (0, 1), (1, 0)])
     before = read(meter)
@@ -166,7 +166,7 @@ def test_a_wait_that_goes_on_counts_and_an_abandoned_one_does_not(clock: Clock) 
 def test_waiting_for_first_batches_is_counted_separately(clock: Clock) -> None:
     first = [(5.0, 1.0), *[(0.0, 1.0)] * 4, (0.0, 0.0)]
     stats = read(clock.play(first))
-    assert (stats.bottleneck, stats.wait_ratio) == ("batches", 0.5)
+    assert (stats.bottleneck, stats.wait_ratio) == ("decoding", 0.5)
     assert "5.0 s" in stats.verdict
     anew = clock.play(first, first, began=(0, 30))
     assert "10.0 s" in read(anew).verdict
@@ -199,7 +199,7 @@ def test_a_worker_has_its_work_for_this_stream_and_shares_of_its_own_time(clock:
     assert (two.clips, two.clips_per_s, two.busy_ratio) == (0, 0.0, 0.0)
     clock.now += 60
     assert read(meter, window_s=30).workers[0].clips == 0
-    work = Work(clips=30, leases=30, busy_s=3.0)
+    work = Work(clips=30, busy_s=3.0)
     for age_s, share in ((3.0, 1.0), (6.0, 0.5), (600.0, 0.3)):
         record = WORKERS[0]._replace(work=work, age_s=age_s)
         assert record.stats(work, 10.0).busy_ratio == pytest.approx(share)
@@ -237,11 +237,13 @@ def test_a_clips_time_is_split_and_slow_files_have_their_paths(clock: Clock) -> 
 
 
 def test_workers_on_this_host_are_distinguished_from_others(clock: Clock) -> None:
-    for workers, bottleneck in ((WORKERS, "decoding"), (OWN, "cores"), (OWN[:1], "decoding")):
+    for workers, is_busy in ((WORKERS, False), (OWN, True), (OWN[:1], False)):
         meter = clock.play([(1.0, 0.1)] * 9)
         for worker in workers:
             meter.worked(worker.name, Work(clips=40, busy_s=5.0, core_s=5.0), (), clock.now)
-        assert read(meter, workers).bottleneck == bottleneck
+        stats = read(meter, workers)
+        assert stats.bottleneck == "decoding"
+        assert ("2 cores" in stats.verdict) is is_busy
 
 
 def test_the_shares_of_clips_from_the_frame_store_and_without_room_are_those_of_a_window(
