@@ -484,6 +484,7 @@ class Worker:
 
     def __post_init__(self, fetches: bool) -> None:
         self.heard = self.joined
+        self.still = StallClock(0.0, lambda: self.joined)  # of the pool, once it has joined
         self.pace = Pace(local=self.local)
         self.pace.fetches = fetches
 

@@ -5,6 +5,8 @@ import math
 import pytest
 
 from tests.support.desk import STALL_S, Desk
+from videoload.scheduler.pool import WorkerPool
+from videoload.scheduler.records import Worker
 
 # Workers that leave or die
 
@@ -213,3 +215,9 @@ def test_many_short_pauses_hide_no_silence_and_the_first_tick_may_be_late() -> N
         desk.now += 0.75
         desk.wait(0.25)
     assert desk.table.pool.taking == 0
+
+
+def test_who_looks_before_a_worker_has_joined_finds_it_here() -> None:
+    """Other threads list workers while the I/O thread admits one."""
+    pool = WorkerPool(credit=2, stall_s=10.0, silence_s=2.0)
+    assert not pool.is_gone(Worker("w", local=False, joined=1.0))
