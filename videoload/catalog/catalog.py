@@ -230,8 +230,8 @@ class Catalog:
                 has other things than whole numbers.
             height: The same. Default ``height``.
             parts: Columns or patterns instead of path, for several files as one sample: names, or
-                a dict of names. The column ``depth_offset_s`` says how much later the file of the
-                part depth begins. Default None.
+                a dict of names. The column ``depth_offset_s`` says in each row how much later the
+                file of the part depth begins. Default None.
             by: As in `side_by_side`. Default ``"time"``.
             where: Which rows: ``{"Split": "TRAIN"}``, or a list of values. The classes are those of
                 all rows. Default None: all.

@@ -285,10 +285,7 @@ class _TableReader:
         for part in of:
             if (column := part + OFFSET) in self._rows.columns:
                 cells = self._column("parts", column)
-                offsets[part] = [
-                    0.0 if is_missing(cells[row]) else self._seconds(row, cells[row], column)
-                    for row in self._left
-                ]
+                offsets[part] = [self._seconds(row, cells[row], column) for row in self._left]
         return paths, offsets
 
     # Cells

@@ -119,7 +119,8 @@ class Steps:
     ) -> None:
         self._values = array_of("Steps", values)
         bounds = [np.asarray(each) for each in (begins, ends)]
-        if any(each.ndim != 1 or each.dtype.kind not in "iu" for each in bounds):
+        is_masked = np.ma.is_masked(begins) or np.ma.is_masked(ends)
+        if is_masked or any(each.ndim != 1 or each.dtype.kind not in "iu" for each in bounds):
             raise CatalogError("begins and ends of Steps are whole numbers, one for each row")
         if len(bounds[0]) != len(bounds[1]):
             raise CatalogError(f"Steps have {len(bounds[0])} begins and {len(bounds[1])} ends")

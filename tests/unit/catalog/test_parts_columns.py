@@ -10,7 +10,7 @@ from videoload.storage.paths import files_of, offsets_of
 
 TABLE = """rgb,depth,skeleton,label,start_s,end_s,depth_offset_s
 r/1.avi,d/1,s/1.npy,run,,,0.2
-r/2.avi,./d/2,s/2.npy,jump,1.5,4,
+r/2.avi,./d/2,s/2.npy,jump,1.5,4,0
 
 r/3.avi,d/3,s/3.npy,run,,,-1e-1
 """
@@ -39,6 +39,7 @@ def test_each_row_of_a_table_is_a_sample(tmp_path: Path) -> None:
         ("rgb,label\na,0\n", ["'depth'", "parts="]),
         ("rgb,depth,depth_offset_s,label\na,b,late,0\n", ["line 2", "depth_offset_s"]),
         ("rgb,depth,depth_offset_s,label\na,b,nan,0\n", ["line 2", "depth_offset_s"]),
+        ("rgb,depth,depth_offset_s,label\na,b,1,0\nc,d,,0\n", ["line 3", "depth_offset_s"]),
         ("rgb,depth,depht_offset_s,label\na,b,1,0\n", ["'depht_offset_s'"]),
         ("rgb,depth,depth_offset,label\na,b,1,0\n", ["'depth_offset'"]),
     ],

@@ -144,6 +144,15 @@ def test_offsets_of_steps_are_whole_numbers(offsets: Any) -> None:
         Steps(np.arange(50.0), [0], [50], offsets=offsets)
 
 
+@pytest.mark.parametrize("place", [0, 1])
+def test_bounds_of_steps_are_not_masked(place: int) -> None:
+    bounds: list[Any] = [np.arange(2), np.arange(2) + 9]
+    Steps(np.arange(50.0), *bounds)
+    bounds[place] = np.ma.masked_array(bounds[place], mask=[False, True])
+    with pytest.raises(CatalogError, match="begins and ends"):
+        Steps(np.arange(50.0), *bounds)
+
+
 def test_steps_give_the_values_of_their_rows() -> None:
     steps = Steps(np.arange(12), [6, 0], [9, 2], offsets=np.array([0, 1]))
     assert steps.values.tolist() == [6, 7, 8, 0, 1]
