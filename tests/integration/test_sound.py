@@ -236,6 +236,21 @@ def test_a_picture_that_begins_after_the_sound_is_named(
     catalog = Catalog(["late.mkv"], root=tmp_path, starts_s=[0.2], ends_s=[0.3])
     ((_, _, info),) = decode_serially(catalog, ClipSpec(frames=1, size=32), 1, info=True)
     assert info.frames.tolist() == [[2]]
+    at = late_s + 0.2
+    spec = ClipSpec(frames=1, size=32, seconds="file")
+    for path in ("late.mkv", ["late.mkv", "late.mkv"]):  # of several pieces, the first one says it
+        rows = Catalog([path], root=tmp_path, starts_s=[at], ends_s=[at + 0.1])
+        both = Catalog.side_by_side(x=rows, y=Catalog([path], root=tmp_path))
+        moment = Catalog([path], root=tmp_path, at_s=[at])
+        for of, clip in (
+            (rows, spec),
+            (rows, replace(spec, sampling="dense")),
+            (both, {"x": spec, "y": ClipSpec(frames=1, size=32)}),
+            (moment, replace(spec, sampling="at")),
+        ):
+            ((_, _, info),) = decode_serially(of, cast(Any, clip), 1, info=True)
+            assert info.frames.tolist() == [[2]]
+            assert info.times.ravel() == pytest.approx([at])
     lines = [line for line in caplog.messages if "late.mkv" in line]
     assert len(lines) == bool(late_s)
     assert all("2 s" in line for line in lines)

@@ -99,6 +99,7 @@ def _frames(r: random.Random) -> dict[str, Any]:
     if sampling != "dense" and r.random() < 0.2:
         how["views"] = 2
     how["short"] = r.choice(["loop", "hold", "zero", "drop"])
+    how["seconds"] = r.choice(["picture", "picture", "file"])
     return how
 
 
@@ -139,6 +140,9 @@ def parts_of_videos(r: random.Random, files: Files) -> Drawn:
     starts = [r.randrange(files.frames[name]) for name in rows]
     ends = [r.randint(at + 1, files.frames[name]) for at, name in zip(starts, rows, strict=True)]
     catalog = vl.Catalog(rows, root=files.root, starts=starts, ends=ends, duplicates=True)
+    if r.random() < 0.3:
+        seconds = [r.choice([0, 0.1, 0.25]) for _ in rows]
+        catalog = vl.Catalog(rows, root=files.root, starts_s=seconds, duplicates=True)
     xy = np.array([[[r.uniform(0, 60), r.uniform(0, 60)] for _ in range(2)] for _ in rows])
     targets = {"number": np.arange(len(rows)), "points": vl.Points(xy, mirror=[(0, 1)])}
     how = _pixels(r)

@@ -98,7 +98,7 @@ class Draws(NamedTuple):
 
 def clip_params(spec: ClipSpec, video: VideoInfo, clip: Clip, view: int = 0) -> ClipParams:
     """Decide a clip of a video. ``view``: its number in its sample. Raises UnfitError."""
-    draws = drawn(spec, video, frames_in(clip.row, video), clip, view)
+    draws = drawn(spec, video, frames_in(spec, clip.row, video), clip, view)
     frames = frames_at(clip.row.steps, 0, video, draws.frames)
     return shown(spec, video, draws._replace(frames=frames))
 
@@ -116,7 +116,7 @@ def drawn(
     own = seed_of(clip.seed, view)
     draw = generator(own)
     at, mirror, across, down = draw(), draw(), draw(), draw()
-    moment = moment_in(clip.row, video, window) if spec.sampling == "at" else 0
+    moment = moment_in(spec, clip.row, video, window) if spec.sampling == "at" else 0
     steps = clip.row.steps
     frames = frames_of(spec, timeline(steps, video), window, clip.clip, own, at, moment)
     of = scaled_size(*video.shown_size(spec), spec.resize)

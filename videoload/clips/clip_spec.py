@@ -31,6 +31,7 @@ from videoload.clips.choices import (
     Pixels,
     Sampling,
     Scaling,
+    Seconds,
     Short,
     Span,
     checked_range,
@@ -142,6 +143,10 @@ class ClipSpec:
             the default: a window. ``"thin"``: frames evenly over the whole video, the first and the
             last one among them, each the one that a player shows at its time; ``info.times`` says
             when. Without audio.
+        seconds: From where ``start_s``, ``end_s`` and ``at_s`` of rows, and ``info.times``, count.
+            ``"picture"``, the default: from the first frame. ``"file"``: as players count, from the
+            beginning of the file, which is the audio's where that begins first. A frame number is
+            the same in both, and the steps of a LeRobot set go by their own times.
 
     Attributes: which part of them
         resize: Even length in pixels to which the short side is scaled before the crop. The long
@@ -253,6 +258,7 @@ class ClipSpec:
     })  # fmt: skip
     max_frames: int | None = field(default=None, metadata=COUNTS)
     long: Long = "cut"
+    seconds: Seconds = field(default="picture", metadata=COUNTS)
 
     def __post_init__(self) -> None:
         self._check_any_length()

@@ -30,7 +30,7 @@ class SampleParams(NamedTuple):
         clips: For each part, the parameters of its clip for each view.
         frames: The frames of the leader, or of all parts, int64 [*reported_shape], as `edges` has
             them.
-        times: When a player shows them, in seconds from the beginning of their files.
+        times: When a player shows them, in seconds as the spec counts those of rows.
     """
 
     clips: dict[str, list[ClipParams]]
@@ -62,7 +62,11 @@ def sample_params(spec: SampleSpec, videos: Mapping[str, VideoInfo], clip: Clip)
     by_name = {name: np.array([each.frames for each in params[name]]) for name in reported}
     frames = np.concatenate([*by_name.values()], axis=1)
     times = np.concatenate(
-        [videos[name].times_of(frames) for name, frames in by_name.items()], axis=1
+        [
+            videos[name].late_s(leader) + videos[name].times_of(frames)
+            for name, frames in by_name.items()
+        ],
+        axis=1,
     )
     shape = reported_shape(spec)
     return SampleParams(params, frames.reshape(shape), times.reshape(shape))
@@ -71,7 +75,7 @@ def sample_params(spec: SampleSpec, videos: Mapping[str, VideoInfo], clip: Clip)
 def common_frames(spec: SampleSpec, videos: Mapping[str, VideoInfo], row: Video) -> tuple[int, int]:
     """The frames of the leader, within its segment, at which all parts have frames: the first one,
     and the one after the last. Raises UnfitError."""
-    first, last = frames_in(row, videos[spec.leading])
+    first, last = frames_in(spec.leader, row, videos[spec.leading])
     if row.steps is not None:  # each of them has a frame in every part
         return first, last
     others = [name for name in spec.clips if name != spec.leading]

@@ -27,7 +27,8 @@ class VideoInfo(NamedTuple):
     ``turns`` times by 90 degrees, and then mirrored left to right if ``mirrored``. If the frames
     come at uneven distances, ``times`` has the time of each, in seconds from the first. ``begins``
     is when the first is shown, in seconds of the container, where its sound is; None if nothing
-    tells. ``aspect`` is the width of a stored pixel by its height, as players show it.
+    tells. ``aspect`` is the width of a stored pixel by its height, as players show it. ``late`` is
+    how many seconds after the beginning of the file the first frame is shown.
     """
 
     frames: int
@@ -40,6 +41,7 @@ class VideoInfo(NamedTuple):
     cut: tuple[int, int, int, int] = (0, 0, 0, 0)
     begins: Fraction | None = Fraction()
     aspect: Fraction = Fraction(1)
+    late: Fraction = Fraction()
 
     @property
     def coded_size(self) -> tuple[int, int]:
@@ -55,6 +57,10 @@ class VideoInfo(NamedTuple):
         else:
             times = frames / (float(self.fps) or np.nan)
         return np.where(frames < 0, np.nan, times)
+
+    def late_s(self, spec: ClipSpec) -> float:
+        """The moment of the first frame, as the spec counts the seconds of rows."""
+        return float(self.late) if spec.seconds == "file" else 0.0
 
     @property
     def length(self) -> tuple[int, float, float]:

@@ -34,7 +34,7 @@ from videoload.clips.video_info import VideoInfo
 _PARTS = 1 << 128  # the bits of a seed above 64 select a generator
 
 
-def frames_in(row: Video, video: VideoInfo) -> tuple[int, int]:
+def frames_in(spec: ClipSpec, row: Video, video: VideoInfo) -> tuple[int, int]:
     """The first frame of a row's segment, and the one after its last; of a row with the times of
     its steps, steps. Raises UnfitError."""
     if row.steps is not None:
@@ -45,10 +45,11 @@ def frames_in(row: Video, video: VideoInfo) -> tuple[int, int]:
         if start >= last:
             raise UnfitError(f"segment starts at frame {start}, the video has {video.frames}")
         return start, last
-    first = 0 if row.start_s is None else first_from(row.start_s, video)
-    last = video.frames if row.end_s is None else first_from(row.end_s, video)
+    late_s = video.late_s(spec)
+    first = 0 if row.start_s is None else first_from(row.start_s - late_s, video)
+    last = video.frames if row.end_s is None else first_from(row.end_s - late_s, video)
     if first >= video.frames:
-        lasts = video.times_of(np.array([video.frames - 1])).item()
+        lasts = late_s + video.times_of(np.array([video.frames - 1])).item()
         raise UnfitError(
             f"segment starts at {row.start_s:g} s, the video's last frame is at {lasts:.3g} s"
         )
@@ -59,13 +60,13 @@ def frames_in(row: Video, video: VideoInfo) -> tuple[int, int]:
     return first, last
 
 
-def moment_in(row: Video, video: VideoInfo, within: tuple[int, int]) -> int:
+def moment_in(spec: ClipSpec, row: Video, video: VideoInfo, within: tuple[int, int]) -> int:
     """The frame of a row's moment, which lies in the frames [first, last) of the video. Raises
     UnfitError."""
     if row.at is not None:
         moment, found = f"frame {row.at}", row.at
     elif row.at_s is not None:
-        moment, found = f"{row.at_s:g} s", shown_in(row.at_s, video)
+        moment, found = f"{row.at_s:g} s", shown_in(row.at_s - video.late_s(spec), video)
     else:
         raise UnfitError('has no moment (at, at_s), and sampling="at" needs one')
     first, last = within

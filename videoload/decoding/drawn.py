@@ -31,13 +31,12 @@ class Drawn(NamedTuple):
     Attributes:
         params: Of each part, what each view of each clip shows.
         frames: The frames that are reported, int64 [n, T] (with k views [n, k * T]).
-        times: When a player shows them, in seconds from the beginning of their files; None: as the
-            leader's file says.
+        times: When a player shows them, in seconds as the spec counts those of rows.
     """
 
     params: dict[str, list[ClipParams]]
     frames: Ordinals
-    times: Times | None = None
+    times: Times
 
 
 def draw(spec: SampleSpec, infos: Mapping[str, VideoInfo], clips: Sequence[Clip]) -> Drawn:
@@ -45,8 +44,8 @@ def draw(spec: SampleSpec, infos: Mapping[str, VideoInfo], clips: Sequence[Clip]
     if "" in spec.clips:
         own, info = spec.leader, infos[""]
         params = [clip_params(own, info, clip, view) for clip in clips for view in range(own.views)]
-        frames = np.concatenate([each.frames for each in params])
-        return Drawn({"": params}, frames.reshape(len(clips), -1))
+        frames = np.concatenate([each.frames for each in params]).reshape(len(clips), -1)
+        return Drawn({"": params}, frames, info.late_s(own) + info.times_of(frames))
     samples = [sample_params(spec, infos, clip) for clip in clips]
     return Drawn(
         {name: [each for sample in samples for each in sample.clips[name]] for name in spec.clips},

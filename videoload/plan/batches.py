@@ -59,8 +59,9 @@ class BatchInfo(NamedTuple):
         path: Path of each clip's video, relative to the root: array of str [B].
         clip: Number of each clip among those of its video, from 0, int64 [B].
         crop: Number of each clip's crop among those of its frames, from 0, int64 [B].
-        times: When a player shows each of ``frames``, in seconds from the video's first frame:
-            float64, as ``frames``. NaN if the file does not say, and where ``frames`` has -1.
+        times: When a player shows each of ``frames``, in seconds from the video's first frame
+            (or from the beginning of its file: ``seconds`` of `ClipSpec`): float64, as ``frames``.
+            NaN if the file does not say, and where ``frames`` has -1.
         has_audio: Whether each clip's file has audio, bool [B]. Default None: the spec asks for
             none.
         affine: From (x, y, 1) of a decoded frame to the pixels of each clip, through every crop,

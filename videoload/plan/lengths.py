@@ -90,6 +90,7 @@ class Lengths:
         is_short = whole & (frames - self._catalog._table.column("start") < takes)
         ends_s = self._catalog._table.column("end_s")
         late = ends_s > self._seconds + 1.001 * self._seconds / frames  # a table may round by one
+        late &= self._clip.leader.seconds == "picture"  # else nobody told when the picture begins
         found: tuple[tuple[Flags, int, str, Callable[[int], str]], ...] = (
             (seen & (ends > frames), rows,
              "rows end after the last frame of their file; they are shortened",

@@ -47,6 +47,7 @@ _LEVEL = 1  # of zlib
 _MOST_PIXELS = 64 << 20  # of a frame; decoders refuse more
 _MOST_ASPECT = 256  # of a pixel
 _LATE_S = 0.25  # a label's time is seldom more exact
+_MOST_S = 10**12  # more is no time
 _MAX_KNOWN = 256  # headers: the files of a data set are made by few encoders
 
 _late = RateLimitedLog(Log(__name__))
@@ -179,6 +180,7 @@ class VideoIndex(NamedTuple):
             across * down <= _MOST_PIXELS,
             0 <= info.turns <= 3,
             info.fps >= 0,
+            -_MOST_S <= (info.begins or 0) <= _MOST_S and 0 <= info.late <= _MOST_S,
             1 / _MOST_ASPECT <= info.aspect <= _MOST_ASPECT,
         ):
             if not is_right:
@@ -353,24 +355,27 @@ def info_of_file(
     """What a clip depends on, of a file whose frames are decoded to this (width, height)."""
     turns, mirrored, (left, top, right, bottom), _ = display
     rate, times, begins = timing
-    _warn_of_late_picture(opened, begins)
+    late = _late_of(opened, begins)
     return VideoInfo(
         frames, rate, size[0] - left - right, size[1] - top - bottom, turns, mirrored, times,
-        display.cut, None if opened.is_joined else begins, display.aspect,
+        display.cut, None if opened.is_joined else begins, display.aspect, late,
     )  # fmt: skip
 
 
-def _warn_of_late_picture(opened: OpenedVideo, begins: Fraction | None) -> None:
-    """Warn if the picture begins after the sound: a player counts seconds from the first of them,
-    and rows count them from the first frame."""
+def _late_of(opened: OpenedVideo, begins: Fraction | None) -> Fraction:
+    """How many seconds after the beginning of the file, which is its audio's perhaps, the picture
+    begins. A player counts from the first of them, and rows from the first frame: the log says so.
+    What lies before 0 is no beginning: players do not play it (an encoder's delay)."""
     start = opened.container.start_time  # of all streams, in microseconds
     if start is None or begins is None or opened.is_joined:
-        return
-    late_s = float(begins) - start / 1e6
-    if late_s > _LATE_S:
+        return Fraction()
+    late = max(Fraction(), begins - Fraction(max(start, 0), 1_000_000))
+    late = min(late, Fraction(_MOST_S)).limit_denominator(1_000_000)
+    if late > _LATE_S:
         _late.add(
-            f"{named(opened.file.path)}: the picture begins {late_s:.3g} s after the sound, and "
-            "start_s, end_s and at_s count from the first frame: of times that a player shows, "
-            f"subtract {late_s:.3g}",
+            f"{named(opened.file.path)}: the picture begins {float(late):.3g} s after the audio, "
+            "and start_s, end_s and at_s count from the first frame, unless ClipSpec has "
+            'seconds="file": as players count',
             time.monotonic(),
         )
+    return late

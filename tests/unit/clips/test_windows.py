@@ -57,13 +57,42 @@ def test_a_segment_has_the_frames_that_begin_in_it(
     early = video.times_of(np.arange(video.frames)) + 1e-3
     inside = (early >= begin) & (early < end)
     try:
-        first, last = frames_in(Video("", start_s=start_s, end_s=end_s), video)
+        first, last = frames_in(ClipSpec(1), Video("", start_s=start_s, end_s=end_s), video)
     except UnfitError:
         assert inside.sum() <= 1
         return
     near = np.abs(early[:, None] - [begin, end]).min(1) < 1e-9
     numbers = np.arange(video.frames)
     assert ((((first <= numbers) & (numbers < last)) == inside) | near).all()
+
+
+@pytest.mark.parametrize("times", [None, np.arange(20) / 10])
+def test_seconds_count_from_the_picture_or_from_the_beginning_of_the_file(times: Any) -> None:
+    video = VideoInfo(20, Fraction(10), 64, 48, late=Fraction(2))
+    if times is not None:
+        video = video._replace(times=array("d", times))
+    for late, picture in ((2.0, ClipSpec(4, seconds="file")), (0.0, ClipSpec(4))):
+        for start_s, end_s, found in (
+            (1.0, 1.5, (10, 15)),
+            (None, 0.3, (0, 3)),
+            (1, None, (10, 20)),
+        ):
+            row = Video("", start_s=_later(start_s, late), end_s=_later(end_s, late))
+            assert frames_in(picture, row, video) == found
+        at = replace(picture, frames=1, sampling="at", size=(16, 16))
+        clip = Clip(1, row=Video("", at_s=0.55 + late))
+        assert clip_params(at, video, clip).frames.tolist() == [5]
+        with pytest.raises(UnfitError, match=f"{late + 2.5:g} s.*{late + 1.9:g} s"):
+            frames_in(picture, Video("", start_s=late + 2.5), video)
+    early = ClipSpec(1, sampling="at", size=(16, 16), seconds="file")
+    assert frames_in(early, Video("", start_s=0.5), video) == (0, 20), "the sound alone"
+    for row in (Video("", end_s=1.5), Video("", at_s=1.5)):
+        with pytest.raises(UnfitError, match=r"1\.5 s"):
+            clip_params(early, video, Clip(1, row=row))
+
+
+def _later(seconds: float | None, late_s: float) -> float | None:
+    return None if seconds is None else seconds + late_s
 
 
 @patient
@@ -364,7 +393,8 @@ def test_seconds_that_a_table_rounds_keep_the_first_frame_and_the_last(
     of = video(rate, uneven=uneven)
     for first in range(0, 900, 17):
         start_s, end_s = (round(float(n / rate), digits) for n in (first, first + 9))
-        assert frames_in(Video("", start_s=start_s, end_s=end_s), of) == (first, first + 9)
+        row = Video("", start_s=start_s, end_s=end_s)
+        assert frames_in(ClipSpec(1), row, of) == (first, first + 9)
 
 
 def test_a_millisecond_is_too_much_for_frames_that_come_faster() -> None:

@@ -27,6 +27,13 @@ def told(catalog: Catalog, frames: list[int], clip: ClipSpec = CLIP, fps: float 
     return found
 
 
+@pytest.mark.parametrize("seconds", ["picture", "file"])
+def test_an_end_is_beyond_its_file_where_the_seconds_are_the_pictures(seconds: Any) -> None:
+    """Where they are the file's, nobody has told when the picture begins."""
+    found = told(Catalog(["a.avi"], ends_s=[5.0]), [40], replace(CLIP, seconds=seconds))
+    assert bool(found) == (seconds == "picture")
+
+
 @pytest.mark.parametrize("rows", [95, 97, 98])
 def test_targets_per_frame_need_a_row_for_each_frame(rows: int) -> None:
     catalog = Catalog(["a.avi", "b.avi"]).with_targets(

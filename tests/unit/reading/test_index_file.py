@@ -307,7 +307,8 @@ def test_a_forged_row_leads_to_no_memory_and_no_place_outside_its_file(folder: P
             {"turns": -1}, {"cut": (-1, 0, 0, 0)}, {"cut": (1 << 40, 0, 0, 0)},
             {"aspect": Fraction(1 << 40)}, {"aspect": Fraction(0)}, {"fps": Fraction(-1)},
             {"times": array("d", [0.0] * (order.frames + 1))},
-            {"times": array("d", [math.nan] * order.frames)},
+            {"times": array("d", [math.nan] * order.frames)}, {"late": Fraction(1 << 60)},
+            {"late": Fraction(-1)}, {"begins": Fraction(-(1 << 60))},
         ]  # fmt: skip
         forged += [index._replace(info=info._replace(**each)) for each in infos]
         forged += [index._replace(positions=huge), index._replace(opening=[(1 << 40, 0)])]
