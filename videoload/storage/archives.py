@@ -1,0 +1,336 @@
+"""The members of tar and zip archives: bytes at an offset of a file. Pure, but for a given read.
+
+A member that is stored as it is can be read in place, and everything that holds for a file holds
+for it. So an archive is walked once, for the name and the place of each member:
+
+    tar   a record: extended headers (a long name, a size above 8 GB), the header, the bytes
+    zip   a record: the local header, whose extra field has a length of its own, and the bytes;
+          the central directory at the end of the file names all of them
+
+A place that was found before is a hint, and not more: the archive may have been packed anew.
+`member_at` reads the record there again, and returns a member only if its header holds: checksum or
+signature, kind, name and size.
+
+Formats: old, ustar, GNU and pax tars, also concatenated ones; zips with the extensions for large
+files. A member that is compressed, encrypted or sparse has a ``flaw`` in the place of its bytes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from struct import Struct
+from typing import NamedTuple
+
+Read = Callable[[int, int], bytes]  # (offset, length) -> bytes, fewer at the end of the file
+
+_BLOCK = 512  # of a tar
+_MAX_HEADER = 1 << 20  # bytes of one extended header: a path and some numbers
+_MAX_ZEROS = 1 << 20  # between concatenated tars, or behind the last one
+_MAX_DIRECTORY = 1 << 30  # bytes of a central directory: ten million members
+_MAX_EXTENDED = 16  # extended headers of one member: tars have two at most
+_COMPRESSED = {
+    b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\xfd7zXZ": "xz", b"\x28\xb5\x2f\xfd": "zstd",
+    b"7z\xbc\xaf": "7-Zip", b"Rar!": "RAR",
+}  # fmt: skip
+_FILE, _HARD_LINK, _SPARSE = b"\x0007", b"1", b"S"  # kinds
+_NO_BYTES = b"123456DVM"  # links, devices, folders: their size counts no bytes
+_OCTAL = re.compile(rb" *([0-7]*)[ \0]*")
+
+_LOCAL = Struct("<4s2xHH8xIIHH")  # flags, method, sizes, lengths of name and extra
+_CENTRAL = Struct("<4s4xHH8xIIHHHH6xI")  # ... and of comment; disk, where the local header is
+_END = Struct("<4sHHHHIIH")
+_END_64, _FOUND_64 = Struct("<4sQHHIIQQQQ"), Struct("<4sIQI")
+_EXTRA = Struct("<HH")  # kind, length
+_LOCAL_MAGIC = b"PK\x03\x04"
+_MAX_END = _END.size + 0xFFFF  # a comment may follow
+_FULL_32, _FULL_16 = 0xFFFFFFFF, 0xFFFF
+_UTF8, _STREAMED, _ENCRYPTED = 1 << 11, 1 << 3, 1
+_STORED = 0
+
+
+class ArchiveError(Exception):
+    """A file is no archive that can be read in place; the message says why."""
+
+
+class Member(NamedTuple):
+    """A regular file in an archive.
+
+    Attributes:
+        name: As the archive has it.
+        at: Where its record begins.
+        begin: Where its bytes begin.
+        size: Bytes.
+        flaw: Why the bytes cannot be read in place; "" if they can.
+    """
+
+    name: str
+    at: int
+    begin: int
+    size: int
+    flaw: str = ""
+
+
+class _Record(NamedTuple):
+    """A record of a tar: ``link`` names the member whose bytes a hard link has."""
+
+    member: Member
+    is_file: bool
+    link: str
+    next_at: int
+
+
+def members(read: Read, size: int) -> Iterator[Member]:
+    """Yield the members of an archive of ``size`` bytes in its order. Of several with one name, the
+    last one counts. Raises ArchiveError."""
+    start = read(0, _BLOCK)
+    if start.startswith((_LOCAL_MAGIC, b"PK\x05\x06")):
+        yield from _zip_members(read, size)
+        return
+    if start.count(0) != len(start) and not _is_header(start):
+        for magic, kind in _COMPRESSED.items():
+            if start.startswith(magic):
+                raise ArchiveError(
+                    f"is compressed as a whole ({kind}), so nothing in it can be found without "
+                    "reading all of it: unpack it, or write an uncompressed tar"
+                )
+        raise ArchiveError("is neither a tar nor a zip archive")
+    yield from _tar_members(read, size)
+
+
+def member_at(read: Read, size: int, name: str, at: int, length: int) -> Member | None:
+    """Return the member ``name`` of ``length`` bytes whose record begins ``at``; None if there is
+    another one, or none."""
+    if not 0 <= at < size or not name:
+        return None
+    with suppress(ArchiveError):
+        if read(at, 4) == _LOCAL_MAGIC:
+            return _local_member(read, size, name, at, length)
+        record = _tar_record(read, size, at)
+        if record is not None and record.is_file:
+            member = record.member
+            return member if (member.name, member.size) == (name, length) else None
+    return None
+
+
+# Tars
+
+
+def _tar_members(read: Read, size: int) -> Iterator[Member]:
+    at, found = 0, dict[str, Member]()
+    while at < size:
+        record = _tar_record(read, size, at)
+        if record is None:
+            at = _behind_zeros(read, size, at)
+            continue
+        member, at = record.member, record.next_at
+        if record.link:
+            target = found.get(record.link)
+            if target is None:
+                continue  # a link to what is not in this archive
+            member = target._replace(name=member.name)
+        elif not record.is_file:
+            continue
+        found[member.name] = member
+        yield member
+
+
+def _tar_record(read: Read, size: int, at: int) -> _Record | None:
+    """The record that begins ``at``; None if there are zeros. Raises ArchiveError."""
+    begin, names, longer = at, dict[bytes, str](), dict[str, str]()
+    for _ in range(_MAX_EXTENDED):
+        block = read(at, _BLOCK)
+        if at == begin and not block.strip(b"\0"):
+            return None
+        if not _is_header(block):
+            raise ArchiveError(f"has no valid tar header at byte {at}: it is cut or damaged")
+        kind, length = block[156:157], _number(block[124:136])
+        data, at = at + _BLOCK, at + _BLOCK
+        if kind in (b"L", b"K", b"x", b"g", b"X"):
+            if length > _MAX_HEADER:
+                raise ArchiveError(f"has an extended header of {length} bytes at byte {data}")
+            text = read(data, length)
+            if kind in (b"L", b"K"):
+                names[kind] = _text(text.rstrip(b"\0"))
+            elif kind != b"g":
+                longer = _pax(text)
+            at = data + _padded(length)
+            continue
+        name = longer.get("path") or names.get(b"L") or _short_name(block)
+        link = (
+            longer.get("linkpath") or names.get(b"K") or _text(block[157:257].partition(b"\0")[0])
+        )
+        if longer.get("size", "").isdecimal():
+            length = int(longer["size"])
+        is_sparse = kind == _SPARSE or any(key.startswith("GNU.sparse") for key in longer)
+        stored = 0 if kind in _NO_BYTES else length
+        if data + stored > size:
+            raise ArchiveError(f"ends within {name!r}: it is cut")
+        member = Member(name, begin, data, length, "is a sparse file" if is_sparse else "")
+        is_file = (kind in _FILE or is_sparse) and not name.endswith("/")
+        return _Record(member, is_file, link * (kind == _HARD_LINK), data + _padded(stored))
+    raise ArchiveError(f"has more than {_MAX_EXTENDED} extended headers at byte {begin}")
+
+
+def _behind_zeros(read: Read, size: int, at: int) -> int:
+    """Where a concatenated tar begins behind the zeros ``at``, or the end of the file."""
+    for block_at in range(at, min(size, at + _MAX_ZEROS), _BLOCK):
+        if read(block_at, _BLOCK).strip(b"\0"):
+            return block_at
+    return size
+
+
+def _is_header(block: bytes) -> bool:
+    """Whether a block of a tar is a header, by its checksum."""
+    if len(block) < _BLOCK or (octal := _OCTAL.fullmatch(block[148:156])) is None or not octal[1]:
+        return False
+    return int(octal[1], 8) == sum(block) - sum(block[148:156]) + 8 * ord(" ")
+
+
+def _number(field: bytes) -> int:
+    """A number in octal digits, or in base 256. Raises ArchiveError."""
+    if field[0] & 0x80:
+        if field[0] & 0x40:
+            raise ArchiveError("has a negative size")
+        return int.from_bytes(field, "big") & (1 << 8 * len(field) - 1) - 1
+    if (octal := _OCTAL.fullmatch(field)) is None:
+        raise ArchiveError(f"has the size {field!r}")
+    return int(octal[1] or b"0", 8)
+
+
+def _pax(text: bytes) -> dict[str, str]:
+    """The lines ``length key=value`` of an extended header. Raises ArchiveError."""
+    found, at = dict[str, str](), 0
+    while at < len(text):
+        digits, space, _ = text[at : at + 20].partition(b" ")
+        length = int(digits) if space and digits.isdigit() else 0
+        if not len(digits) + 3 <= length <= len(text) - at:
+            raise ArchiveError("has a damaged extended header")
+        key, _, value = text[at + len(digits) + 1 : at + length - 1].partition(b"=")
+        found[_text(key)] = _text(value)
+        at += length
+    return found
+
+
+def _short_name(block: bytes) -> str:
+    name = block[:100].partition(b"\0")[0]
+    prefix = block[345:500].partition(b"\0")[0] if block[257:263] == b"ustar\0" else b""
+    return _text(prefix + b"/" + name if prefix else name)
+
+
+def _padded(length: int) -> int:
+    return -(-length // _BLOCK) * _BLOCK
+
+
+def _text(name: bytes) -> str:
+    return name.decode("utf-8", "surrogateescape")
+
+
+# Zips
+
+
+def _zip_members(read: Read, size: int) -> Iterator[Member]:
+    begin, length, count = _directory(read, size)
+    directory, at = read(begin, length), 0
+    for _ in range(count):
+        if at + _CENTRAL.size > len(directory):
+            raise ArchiveError("has a central directory that is cut")
+        magic, flags, method, packed, stored, names, extras, comment, disk, local = (
+            _CENTRAL.unpack_from(directory, at)
+        )
+        if magic != b"PK\x01\x02":
+            raise ArchiveError("has a damaged central directory")
+        if disk not in (0, _FULL_16):
+            raise ArchiveError("is a part of a split zip: join its parts")
+        at += _CENTRAL.size
+        name = _zip_name(directory[at : at + names], flags)
+        extra = directory[at + names : at + names + extras]
+        at += names + extras + comment
+        stored, packed, local = _large(extra, stored, packed, local)
+        flaw = _packed(flags, method)
+        if name.endswith("/"):
+            continue
+        found = Member(name, local, 0, stored, flaw)
+        if not flaw:
+            proven = _local_member(read, size, name, local, stored)
+            found = proven or found._replace(flaw="is not where the zip's central directory says")
+        yield found
+
+
+def _directory(read: Read, size: int) -> tuple[int, int, int]:
+    """Where the central directory begins, its bytes, and how many members it names. Raises
+    ArchiveError."""
+    tail_at = max(0, size - _MAX_END)
+    tail = read(tail_at, size - tail_at)
+    end = tail.rfind(b"PK\x05\x06")
+    if end < 0 or end + _END.size > len(tail):
+        raise ArchiveError("has no central directory at its end: it is cut")
+    _, disk, _, _, count, length, begin, _ = _END.unpack_from(tail, end)
+    if disk not in (0, _FULL_16):
+        raise ArchiveError("is a part of a split zip: join its parts")
+    if _FULL_32 in (length, begin) or count == _FULL_16:
+        locator = read(max(0, tail_at + end - _FOUND_64.size), _FOUND_64.size)
+        if len(locator) == _FOUND_64.size and locator[:4] == b"PK\x06\x07":
+            more = read(_FOUND_64.unpack(locator)[2], _END_64.size)
+            if len(more) < _END_64.size or more[:4] != b"PK\x06\x06":
+                raise ArchiveError("has a damaged end")
+            count, length, begin = _END_64.unpack(more)[-3:]
+    if length > _MAX_DIRECTORY or begin + length > size:
+        raise ArchiveError(f"has a central directory of {length} bytes at byte {begin}")
+    return begin, length, count
+
+
+def _local_member(read: Read, size: int, name: str, at: int, length: int) -> Member | None:
+    """The stored member ``name`` of ``length`` bytes whose local header is ``at``."""
+    head = read(at, _LOCAL.size)
+    if len(head) < _LOCAL.size or head[:4] != _LOCAL_MAGIC:
+        return None
+    _, flags, method, packed, stored, names, extras = _LOCAL.unpack(head)
+    rest = read(at + _LOCAL.size, names + extras)
+    begin = at + _LOCAL.size + names + extras
+    if _packed(flags, method) or _zip_name(rest[:names], flags) != name or begin + length > size:
+        return None
+    stored, packed, _ = _large(rest[names:], stored, packed, 0)
+    if flags & _STREAMED and not stored:  # the sizes follow the bytes
+        behind = read(begin + length, 24).removeprefix(b"PK\x07\x08")[4:]
+        sizes = length.to_bytes(8, "little")
+        is_it = behind.startswith((sizes[:4] * 2, sizes * 2))
+    else:
+        is_it = stored == packed == length
+    return Member(name, at, begin, length) if is_it else None
+
+
+def _packed(flags: int, method: int) -> str:
+    """Why the bytes of a member are not stored as they are; "" if they are."""
+    if flags & _ENCRYPTED:
+        return "is encrypted"
+    return "" if method == _STORED else "is compressed: write the zip with `zip -0`"
+
+
+def _large(extra: bytes, stored: int, packed: int, local: int) -> tuple[int, int, int]:
+    """The sizes and the offset, with those that need 64 bits."""
+    at = 0
+    while at + 4 <= len(extra):
+        kind, length = _EXTRA.unpack_from(extra, at)
+        at += _EXTRA.size
+        if kind == 1:
+            numbers = iter(
+                int.from_bytes(extra[n : n + 8], "little") for n in range(at, at + length - 7, 8)
+            )
+            return (
+                next(numbers, stored) if stored == _FULL_32 else stored,
+                next(numbers, packed) if packed == _FULL_32 else packed,
+                next(numbers, local) if local == _FULL_32 else local,
+            )
+        at += length
+    return stored, packed, local
+
+
+def _zip_name(raw: bytes, flags: int) -> str:
+    """A name in UTF-8 where that is said, or else where it is that."""
+    if not flags & _UTF8:
+        with suppress(UnicodeDecodeError):
+            return raw.decode("utf-8")
+        return raw.decode("cp437")
+    return _text(raw)
