@@ -117,3 +117,13 @@ def test_every_public_name_exists_and_hides_no_name_of_python() -> None:
     assert not hidden, f"{hidden}: `from videoload import *` would hide Python's own; leave it out"
     with pytest.raises(AttributeError, match="Cleint"):
         _ = videoload.Cleint
+
+
+def test_only_storage_and_listings_know_archives() -> None:
+    known_in = {"storage", "catalog"}
+    for path, tree in files().items():
+        if path.parts[0] not in known_in:
+            modules = [
+                node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)
+            ]
+            assert not [name for name in modules if name.endswith((".archives", ".shards"))], path

@@ -31,6 +31,7 @@ from videoload.catalog.folders import (
     train_and_test,
 )
 from videoload.catalog.missing_files import root_of
+from videoload.catalog.shards import read_shards
 from videoload.catalog.table import Column, Ints, MixPart, Seconds, Table, columns_of
 from videoload.catalog.table_rows import rows_of
 from videoload.catalog.tables import (
@@ -349,6 +350,51 @@ class Catalog:
         }
         catalog = catalog.with_targets({**targets, "episode_index": found.numbers})
         return catalog._replaced(steps=found.times, stats=found.stats)
+
+    @classmethod
+    @suggests
+    def from_shards(
+        cls,
+        shards: str | Sequence[str],
+        root: PathLike | None = None,
+        *,
+        video: str | None = None,
+        label: str | None = None,
+        targets: TargetColumns | None = None,
+        parts: PartColumns | None = None,
+        where: Mapping[str, Any] | None = None,
+    ) -> Catalog:
+        """The samples in tar or uncompressed zip archives, as WebDataset writes them. The videos
+        are read in place.
+
+        Examples:
+            >>> catalog = vl.Catalog.from_shards(  # doctest: +SKIP
+            ...     "ego/{000000..000099}.tar", label="cls", targets={"worker": "json:worker_id"}
+            ... )
+
+        A sample is a row. Its key is the path of its members up to the first dot of the base name,
+        and what follows is a field: ``mp4``, ``cam1.mp4``, ``txt``, ``cls``. Members of one key
+        stand beside each other. The log says how many samples have no video and are left out.
+
+        Args:
+            shards: Their names; ``{000000..000099}``, ``{a,b}``, ``*`` and ``?`` stand for several.
+            root: Folder or URL that these names are relative to. Default None: the folder in them.
+            video: The field that is the video. Default None: the one that is named like a video;
+                several of them are parts.
+            label: The field that has the label, or a key of JSON: ``"json:action"``. Default None.
+            targets: As in `from_table`, of such fields; ``"__key__"`` is the key. Default None.
+            parts: Fields that are several files as one sample, or a dict of names. Default None.
+            where: As in `from_table`, of such fields. Default None: all.
+
+        Returns:
+            A catalog in the order of the shards and their members, with paths such as
+            ``000000.tar/KEY.mp4``.
+
+        Raises:
+            CatalogError: A shard cannot be read, has no videos, or has compressed ones; or a column
+                is missing.
+        """
+        return cls._of(read_shards(shards, root, video, label, targets, parts, where))
 
     @classmethod
     @suggests

@@ -25,9 +25,12 @@ from videoload.catalog.columns import (
     names_in,
     some,
 )
-from videoload.errors import CatalogError, StorageError
+from videoload.errors import CatalogError, StorageError, VideoError
 from videoload.logs import Log
+from videoload.storage.files import Folder
 from videoload.storage.roots import files_below, folders_in, is_url, normal_url
+from videoload.storage.shards import SUFFIXES as ARCHIVES
+from videoload.storage.shards import walk
 
 SUFFIXES = (  # of videos
     ".avi", ".mp4", ".mkv", ".mov", ".webm", ".m4v", ".mpg", ".mpeg", ".mts", ".m2ts", ".flv",
@@ -65,6 +68,7 @@ class Found:
     videos: list[str] = field(default_factory=list)
     folders: list[str] = field(default_factory=list)
     passed: Counter[str] = field(default_factory=Counter)
+    has_archives: bool = False
     _linked: set[Path] = field(default_factory=set)
 
     def __post_init__(self) -> None:
@@ -81,7 +85,7 @@ class Found:
         found: dict[str, list[str]] = {name: [] for name in ("", *self.folders)}
         for path in self.videos:
             first, slash, _ = path[len(self.base) :].partition("/")
-            found[first if slash else ""].append(path)
+            found[first if slash and first in found else ""].append(path)  # or in an archive
         return found
 
     def _look_below_url(self, url: str) -> None:
@@ -116,6 +120,10 @@ class Found:
                 inner.append(entry.name)
             elif is_video and not is_folder and (is_link or entry.is_file()):
                 self.videos.append(posixpath.join(folder, entry.name))
+            elif is_fit and not is_link and is_archive(entry.name) and entry.is_file():
+                inside = members_of(root, posixpath.join(folder, entry.name))
+                self.videos += [path for path in inside if path.lower().endswith(SUFFIXES)]
+                self.has_archives = True
             else:
                 self.passed["linked folders" if is_folder and is_link else _kind(entry.name)] += 1
         if is_top:
@@ -129,6 +137,22 @@ class Found:
         known = target in self._linked or target.is_relative_to(searched)
         self._linked.add(target)
         return not known and not searched.is_relative_to(target)
+
+
+def is_archive(name: str) -> bool:
+    """Whether a name is that of an archive that may hold videos."""
+    return name.lower().endswith(ARCHIVES)
+
+
+def members_of(root: Path, path: str) -> list[str]:
+    """The paths of the members of an archive below a folder. Raises CatalogError."""
+    try:
+        found = walk(path, Folder(root).resolve(path))
+    except (VideoError, StorageError) as error:
+        raise CatalogError(f"{root}: {error}") from None
+    if found.flaw:
+        raise CatalogError(f"{root}/{path} {found.flaw}")
+    return [f"{path}/{name}" for name in found.members if is_text_line(name)]
 
 
 @contextmanager
@@ -198,7 +222,9 @@ def _by_folder(
     found.videos = [path for name in names for path in of_folder.get(name, ())]
     if not found.videos:
         hint = f"it has {len(found.folders)} class sub-folders (hidden ones do not count)"
-        if loose:
+        if loose and found.has_archives and not found.folders:
+            hint = f"the {len(loose)} videos lie in archives: Catalog.from_shards lists them"
+        elif loose:
             hint = (
                 f"its {len(loose)} videos need class sub-folders to lie in; or label=REGEX, which "
                 "finds the class in each name; or label=None, for no classes; or a table for "

@@ -9,7 +9,7 @@ from itertools import chain
 from pathlib import Path
 
 from videoload.catalog.columns import PathLike, some
-from videoload.catalog.folders import Found
+from videoload.catalog.folders import Found, members_of
 from videoload.errors import CatalogError
 from videoload.logs import Log
 from videoload.storage.files import file_like
@@ -53,6 +53,8 @@ def check_there(root: Path, paths: Iterable[str], source: str) -> None:
         if folder not in names:
             try:
                 names[folder] = {*os.listdir(root / posixpath.normpath(folder))}
+            except NotADirectoryError:
+                names[folder] = _names_in_archive(root, posixpath.normpath(folder))
             except (OSError, ValueError):  # no name of a folder, which the catalog refuses
                 names[folder] = set()
         if name not in names[folder]:
@@ -69,6 +71,15 @@ def check_there(root: Path, paths: Iterable[str], source: str) -> None:
             "%s: %d of %d files are not in %s: %s%s", source, len(missing), len(listed), root,
             some([repr(path) for path in missing]), help_,
         )  # fmt: skip
+
+
+def _names_in_archive(root: Path, folder: str) -> set[str]:
+    """The names of the members in an archive, or in a folder of it. Raises CatalogError."""
+    archive = folder
+    while not (root / archive).is_file():
+        archive = posixpath.dirname(archive)
+    steps = (posixpath.split(path) for path in members_of(root, archive))
+    return {name for above, name in steps if above == folder}
 
 
 def find_by_name(

@@ -84,11 +84,13 @@ _READ_OTHERWISE = ("label", "box", "width", "height", "fingerprint")
 
 
 def read_table(
-    rows: Rows, root: PathLike | None, classes: ClassNames | None, names: Mapping[str, Any]
-) -> Listed:
+    rows: Rows, root: PathLike | None, classes: ClassNames | None, names: Mapping[str, Any],
+    *, look: bool = True,
+) -> Listed:  # fmt: skip
     """The rows of a catalog. ``names``: keywords of `Catalog.from_table`, above all which column
-    has which role; by default it is the one with the role's own name. Raises CatalogError."""
-    return _TableReader(rows, root, names).read(classes)
+    has which role; by default it is the one with the role's own name. ``look``: whether the files
+    are there. Raises CatalogError."""
+    return _TableReader(rows, root, names, look).read(classes)
 
 
 def classes_file(table: Path) -> Path:
@@ -110,8 +112,10 @@ class _TableReader:
     """``_rows``: all rows, as they are listed. ``_left``: the numbers of those that are asked for,
     and whose files are there. Errors are about these, and what a label means about all."""
 
-    def __init__(self, rows: Rows, root: PathLike | None, names: Mapping[str, Any]) -> None:
-        self._rows, self._names = rows, names
+    def __init__(
+        self, rows: Rows, root: PathLike | None, names: Mapping[str, Any], look: bool
+    ) -> None:
+        self._rows, self._names, self._looks = rows, names, look
         self._left: Sequence[int] = range(len(rows))
         self._given_root = root
         self._root = None if root is None else open_root(root)
@@ -244,7 +248,7 @@ class _TableReader:
         if self._root is not None or self._names.get("parts") is None:
             found, given = root_of(given, self._given_root, self._files)
             self._root = None if found is None else open_root(found)
-        if isinstance(self._root, Path):
+        if isinstance(self._root, Path) and self._looks:
             check_there(self._root, given, self._rows.source)
         return given
 

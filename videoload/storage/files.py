@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import errno
 import os
+import posixpath
 import stat
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
-from functools import cache
+from functools import cache, partial
 from hashlib import blake2b
 from pathlib import Path, PurePath
 from random import Random
@@ -27,7 +28,9 @@ from videoload import activity
 from videoload.activity import Activity, reading
 from videoload.errors import FileReplacedError, StorageError, UnreadableError, VideoError
 from videoload.native import open_beneath
+from videoload.storage.archives import Member
 from videoload.storage.paths import files_of
+from videoload.storage.shards import Shards, part_of, walk
 
 T = TypeVar("T")
 Tick = Callable[[], None]
@@ -76,10 +79,19 @@ def status_of(root: str | os.PathLike[str], path: str) -> tuple[int, int] | None
     """The bytes of all files of a row, and the last change of any of them; None if one is not in
     this folder."""
     try:
-        found = [os.stat(os.path.join(root, file)) for file in files_of(path)]
+        found = [_status_of(os.path.join(root, file)) for file in files_of(path)]
     except OSError:
         return None
     return sum(each.st_size for each in found), max(each.st_mtime_ns for each in found)
+
+
+def _status_of(file: str) -> os.stat_result:
+    """The status of a file; of a member, that of its archive."""
+    while True:
+        try:
+            return os.stat(file)
+        except NotADirectoryError:
+            file = str(Path(file).parent)
 
 
 class OpenFile(Protocol):
@@ -196,7 +208,8 @@ def retry_if_replaced(path: str, work: Callable[[], T]) -> T:
 class LocalFile:
     """A `VideoFile` of this host, at an absolute path without links. ``failures``: where it notes
     under ``name`` that it could not be read: FFmpeg takes that for its end. ``root``: whatever
-    links come meanwhile, it is opened in there. ``tick``: called after each read."""
+    links come meanwhile, it is opened in there. ``tick``: called after each read. ``member``: it is
+    these bytes of the archive at ``path``."""
 
     fetches = False
     has_version = True
@@ -205,17 +218,23 @@ class LocalFile:
     def __init__(
         self, path: str, status: os.stat_result, name: str = "",
         failures: dict[str, OSError] | None = None, root: str = "/", tick: Tick = lambda: None,
+        member: Member | None = None,
     ) -> None:  # fmt: skip
         self.path, self.root, self.tick = path, root, tick
-        self.size = status.st_size
-        self.identity = self.key = identity_of(status)
+        self.on_disk, self.begin, self.size = path, 0, status.st_size
+        self._identity_on_disk = self.identity = identity_of(status)
         self.version = self.identity[:_VERSION_BYTES]
+        if member is not None:
+            self.path, self.begin, self.size = f"{path}/{member.name}", member.begin, member.size
+            self.identity = part_of(self.identity, self.begin, self.size)
+            self.version = part_of(self.version, self.begin, self.size)
+        self.key = self.identity
         self._name, self._failures = name, {} if failures is None else failures
         self._opened: Callable[[], _OpenLocalFile | None] = lambda: None
 
     def open(self) -> _OpenLocalFile:
         try:
-            with reading(self.path):
+            with reading(self.on_disk):
                 opened = _OpenLocalFile(self)
                 status = opened.status()
         except OSError as error:
@@ -223,11 +242,11 @@ class LocalFile:
                 raise FileReplacedError from None
             self.note(error)
             raise
-        if identity_of(status) != self.identity:
+        if identity_of(status) != self._identity_on_disk:
             opened.close()
             raise FileReplacedError
         self._opened = weakref.ref(opened)
-        activity.reads.opened.append(self.path)
+        activity.reads.opened.append(self.on_disk)
         return opened
 
     def ffmpeg_source(self) -> _OpenLocalFile:
@@ -238,13 +257,14 @@ class LocalFile:
     def check(self) -> None:
         opened = self._opened()
         try:
-            with reading(self.path):
-                status = os.stat(self.path) if opened is None else opened.status()
+            with reading(self.on_disk):
+                status = os.stat(self.on_disk) if opened is None else opened.status()
         except OSError:
             raise FileReplacedError from None
         # Another file may have its name by now: that changes the second time of this one.
         known_bytes = IDENTITY_BYTES if status.st_nlink else _CONTENT_BYTES
-        if identity_of(status)[:known_bytes] != self.identity[:known_bytes] or self.has_failed:
+        before = self._identity_on_disk[:known_bytes]
+        if identity_of(status)[:known_bytes] != before or self.has_failed:
             raise FileReplacedError
 
     def note(self, failure: OSError) -> None:
@@ -264,7 +284,7 @@ class _OpenLocalFile:
     def __init__(self, file: LocalFile) -> None:
         self._file, self._at, self._raw, self.left = file, 0, -1, MOST_BETWEEN
         root = os.open(file.root, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-        place, flags = file.path[len(file.root) :].lstrip("/"), os.O_RDONLY | os.O_CLOEXEC
+        place, flags = file.on_disk[len(file.root) :].lstrip("/"), os.O_RDONLY | os.O_CLOEXEC
         try:  # a pipe that has come in its place is not waited for
             self._raw = open_beneath(root, place, flags | os.O_NONBLOCK)
         finally:
@@ -272,7 +292,7 @@ class _OpenLocalFile:
         self.name = file.path
 
     def status(self) -> os.stat_result:
-        return os.fstat(self._raw) if self._raw >= 0 else os.stat(self.name)
+        return os.fstat(self._raw) if self._raw >= 0 else os.stat(self._file.on_disk)
 
     def pread(self, length: int, at: int) -> bytes:
         data = self._pread(length, at)
@@ -281,10 +301,12 @@ class _OpenLocalFile:
 
     def _pread(self, length: int, at: int) -> bytes:
         before, activity.now[0] = activity.now[0], Activity.READING
-        activity.reads.file = self.name
+        activity.reads.file = self._file.on_disk
+        length = max(0, min(length, self._file.size - at))  # behind a member is another one
+        at += self._file.begin
         try:
             data = os.pread(self._raw, length, at)
-            if len(data) < length and at + len(data) < self._file.size:  # bytes before a failure
+            if len(data) < length:  # bytes before a failure
                 data += os.pread(self._raw, length - len(data), at + len(data))
         except OSError as error:
             self._file.note(error)
@@ -338,12 +360,13 @@ class Folder:
             self._was_empty = _is_empty(self.root)
         self._sample = fingerprints()
         self._failures: dict[str, OSError] = {}  # by path: why it could not be read
+        self._shards = Shards()
         self.tick: Tick = lambda: None
 
     def resolve(self, path: str) -> VideoFile:
         try:
             with reading(f"{self.root}/{path}"):
-                full, status = self._find(path)
+                full, status, inner = self._find(path)
         except ValueError as error:  # a zero byte, half a surrogate pair
             raise VideoError(path, f"cannot be a file name ({error})") from None
         except OSError as error:
@@ -353,10 +376,16 @@ class Folder:
         # Opening a pipe would wait for a writer, for ever.
         if not stat.S_ISREG(status.st_mode):
             raise VideoError(path, "is a folder, a pipe or a device, not a file")
-        return LocalFile(
-            full, status, name=path, failures=self._failures, root=self.root,
+        file = partial(
+            LocalFile, full, status, name=path, failures=self._failures, root=self.root,
             tick=self._was_read,
         )  # fmt: skip
+        if not inner:
+            return file()
+        archive = file()
+        shown = full[len(self.root) :].lstrip("/")
+        look = partial(walk, path, archive)
+        return file(member=self._shards.member(path, shown, inner, archive.identity, look))
 
     def _was_read(self) -> None:
         self.tick()
@@ -407,7 +436,7 @@ class Folder:
             if (failure := self._failures.pop(path, None)) is not None:
                 raise UnreadableError(path, f"cannot be read: {failure.strerror}") from None
 
-    def _find(self, path: str) -> tuple[str, os.stat_result]:
+    def _find(self, path: str) -> tuple[str, os.stat_result, str]:
         try:
             return self._look(path)
         except OSError as error:
@@ -423,19 +452,27 @@ class Folder:
                 path, f"cannot be opened: {empty} is empty; was it unmounted?"
             ) from None
 
-    def _look(self, path: str) -> tuple[str, os.stat_result]:
-        full = self.root.rstrip("/")
-        for step in path.split("/"):  # the root has no links; mostly, what is in it has none either
+    def _look(self, path: str) -> tuple[str, os.stat_result, str]:
+        """A file, its status, and in an archive the name of the member."""
+        full, steps = self.root.rstrip("/"), path.split("/")
+        for at, step in enumerate(steps, 1):  # mostly, neither the root nor what is in it has links
             full = f"{full}/{step}"
             if step in ("", ".", "..") or stat.S_ISLNK((status := os.lstat(full)).st_mode):
                 break
+            if stat.S_ISREG(status.st_mode):
+                return full, status, "/".join(steps[at:])
         else:
-            return full, status
-        full = os.path.realpath(os.path.join(self.root, path))
+            return full, status, ""
+        full, inner = os.path.realpath(os.path.join(self.root, path)), ""
         if not self._holds(full):
             hint = "if a symlink leads there, give a root that holds both"
             raise VideoError(path, f"lies outside of the root {self.root}: {hint}")
-        return full, os.stat(full)
+        while True:
+            try:
+                return full, os.stat(full), inner
+            except NotADirectoryError:
+                full, name = os.path.split(full)
+                inner = posixpath.join(name, inner) if inner else name
 
 
 def _is_empty(folder: str | Path) -> bool:
