@@ -16,6 +16,7 @@ import posixpath
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -39,6 +40,7 @@ _BRACES = re.compile(r"\{([^{}]*)\}")
 _RANGE = re.compile(r"(\d+)\.\.(\d+)")
 _SPECIAL = re.compile(r"[*?\[{]")
 _KEY = "__key__"
+_AT_ONCE = 16  # shards below a URL
 
 _log = Log(__name__)
 
@@ -161,8 +163,6 @@ def _found(shards: str | Sequence[str], root: PathLike | None) -> tuple[Path | s
             root = os.path.commonpath([os.path.abspath(folder) for folder in folders])  # noqa: PTH100
             names = [os.path.relpath(name, root) for name in names]
     top = open_root(root)
-    if isinstance(top, str):
-        raise CatalogError(f"{top}: archives below a URL cannot be read in place: copy them")
     listed: list[str] | None = None
     found: list[str] = []
     for name in itertools.chain.from_iterable(map(_without_braces, names)):
@@ -211,17 +211,20 @@ def _without_braces(name: str) -> list[str]:
 
 
 def _samples(top: Path | str, names: Sequence[str], columns: set[str]) -> Iterator[list[_Sample]]:
-    storage = open_storage(top)
-    try:
-        for name in names:
-            try:
-                yield _samples_of(storage, name, columns)
-            except (VideoError, StorageError, FileReplacedError, OSError) as error:
-                raise CatalogError(
-                    f"{top}: {error or f'{name} changes while it is read'}"
-                ) from None
-    finally:
-        storage.close()
+    """The samples of each shard; below a URL, of several at a time. Raises CatalogError."""
+
+    def of_shard(name: str) -> list[_Sample]:
+        storage = open_storage(top)
+        try:
+            with storage.reading(name, lambda: None):
+                return _samples_of(storage, name, columns)
+        except (VideoError, StorageError, FileReplacedError, OSError) as error:
+            raise CatalogError(f"{top}: {error or f'{name} changes while it is read'}") from None
+        finally:
+            storage.close()
+
+    with ThreadPoolExecutor(_AT_ONCE if isinstance(top, str) else 1) as threads:
+        yield from threads.map(of_shard, names)
 
 
 def _samples_of(storage: Storage, shard: str, columns: set[str]) -> list[_Sample]:

@@ -31,6 +31,7 @@ from tempfile import TemporaryFile
 from cachetools import LRUCache
 
 from videoload.errors import FileReplacedError, UnreadableError, VideoError
+from videoload.storage.archives import Member
 from videoload.storage.blocks import BLOCK_BYTES, Blocks, numbers_of, requests, runs
 from videoload.storage.cache_directories import CacheDirectory
 from videoload.storage.file_cache import FileCache
@@ -45,6 +46,7 @@ from videoload.storage.files import (
     retry_if_replaced,
     unknown_version,
 )
+from videoload.storage.shards import Shards, split_path, walk
 from videoload.storage.stores import (
     Fetcher,
     NoPartsError,
@@ -89,7 +91,7 @@ class KnownVersion:
 
 
 class RemoteFile:
-    """A `VideoFile` below a URL.
+    """A `VideoFile` below a URL. ``shard``: it is the bytes of a ``member`` of that archive.
 
     FFmpeg asks for bytes from within C, where no error may pass. So a reader that gets none keeps
     the reason as the file's ``failure``, and fails; `check` then raises the reason.
@@ -98,12 +100,18 @@ class RemoteFile:
     fetches = True
 
     def __init__(
-        self, root: str, name: str, known: KnownVersion, fetcher: Fetcher, cache: FileCache | None
-    ) -> None:
+        self, root: str, name: str, known: KnownVersion, fetcher: Fetcher, cache: FileCache | None,
+        shard: str = "", member: Member | None = None,
+    ) -> None:  # fmt: skip
         self.path = f"{root}/{name}"
-        self.size = known.size
+        self.size, self._begin, self._object = known.size, 0, shard or name
         self.identity, self.has_version = known.identity, known.has_version
-        self.version = self.key = known.version
+        self.version = known.version
+        if member is not None:
+            self.size, self._begin = member.size, member.begin
+            self.version += f" {member.begin} {member.size}".encode()
+            self.identity = identity_by(self.version)
+        self.key = self.version
         self.opening: Sequence[tuple[int, int]] = ()
         self.name = name
         self.known = known
@@ -151,7 +159,7 @@ class RemoteFile:
                 return
             missing = [n for n in numbers if n not in self._blocks and n not in self._coming]
             missing = self._not_cached(sorted(missing)[:_MAX_WANTED])
-            if missing and not self._fetcher.sends_parts(self.name):
+            if missing and not self._fetcher.sends_parts(self._object):
                 requested = [range(-(-self.size // BLOCK_BYTES))]
             else:
                 requested = requests(missing)
@@ -221,12 +229,12 @@ class RemoteFile:
         return memoryview(b"")
 
     def _get(self, numbers: range) -> None:
-        begin = max(0, numbers.start * BLOCK_BYTES)
-        end = min(max(1, numbers.stop * BLOCK_BYTES), self.size)
+        begin = self._begin + max(0, numbers.start * BLOCK_BYTES)
+        end = self._begin + min(max(1, numbers.stop * BLOCK_BYTES), self.size)
         try:
-            if self._fetcher.sends_parts(self.name):
+            if self._fetcher.sends_parts(self._object):
                 with suppress(NoPartsError):
-                    got = self._fetcher.get(self.name, begin, end, self.known.tag)
+                    got = self._fetcher.get(self._object, begin, end, self.known.tag)
                     self.add(max(0, numbers.start), got.data)
                     if got.at < end:
                         raise FileReplacedError
@@ -243,6 +251,8 @@ class RemoteFile:
 
     def _get_whole(self, numbers: range) -> None:
         """Fetch all of the file, in its order, unless another thread just did."""
+        if self._begin:
+            raise UnreadableError(self.name, "cannot be read: archives need Range requests")
         with self._whole_lock:
             if self._whole is not None or all(number in self._blocks for number in numbers):
                 return
@@ -340,6 +350,8 @@ class RemoteStorage:
         self._coming: dict[str, Future[Part]] = {}  # first parts
         self._stale: set[str] = set()  # files of which another version was told than there is
         self._at_hand: OrderedDict[str, RemoteFile] = OrderedDict()  # by when it was resolved last
+        self._shards = Shards()
+        self._folders: set[str] = set()  # that are named like archives
 
     @property
     def says(self) -> str:
@@ -347,22 +359,53 @@ class RemoteStorage:
 
     def resolve(self, path: str) -> VideoFile:
         name = self._name(path)
-        known, part = self._version(name), None
+        shard, inner = self._split(name)
+        try:
+            file = self._resolve(path, shard)
+        except UnreadableError:
+            raise
+        except VideoError:
+            if not inner:
+                raise
+            self._folders.add(shard)
+            return self.resolve(path)
+        if not inner:
+            return file
+        try:
+            look = partial(walk, path, file)
+            member = self._shards.member(path, shard, inner, file.identity, look)
+        except UnreadableError:
+            self._forget(shard)
+            raise
+        return self._resolve(path, name, shard, member)
+
+    def _resolve(
+        self, path: str, name: str, shard: str = "", member: Member | None = None
+    ) -> RemoteFile:
+        """A file, or a member of a shard that is resolved. Raises VideoError, StorageError."""
+        known, part = self._version(shard or name), None
         if known is None:
-            known, part = self._first(path, name)
+            known, part = self._first(path, shard or name)
         file = self._at_hand.get(name)
         if file is None or file.known is not known:
-            file = RemoteFile(self.root, name, known, self.fetcher, self._cache)
+            file = RemoteFile(self.root, name, known, self.fetcher, self._cache, shard, member)
             self._at_hand[name] = file
-        if part is not None:
+        if part is not None and not shard:
             file.add(0, part.data)
         self._at_hand.move_to_end(name)
         self._make_room()
         return file
 
+    def _split(self, name: str) -> tuple[str, str]:
+        """The archive in a path, and the name of the member; "": it is a file."""
+        shard, inner = split_path(name)
+        return (name, "") if shard in self._folders else (shard, inner)
+
     def prefetch_header(self, path: str) -> VideoFile | None:
-        name = self._name(path)
-        if self._version(name, wait=False) is not None:
+        name, inner = self._split(self._name(path))
+        if (known := self._version(name, wait=False)) is not None:
+            if inner and not self._shards.knows(name, known.identity):
+                return None
             file = self.resolve(path)
             return None if self.is_busy else file
         if name not in self._coming and not self.is_busy:
@@ -375,7 +418,12 @@ class RemoteStorage:
         self._finalizer()
 
     def begin(self) -> None:
-        for known in (self._known, self._coming, self._stale):  # files may have changed
+        for known in (
+            self._known,
+            self._coming,
+            self._stale,
+            self._folders,
+        ):  # files may have changed
             known.clear()
 
     @property
@@ -422,9 +470,10 @@ class RemoteStorage:
         return known
 
     def _forget(self, name: str) -> None:
-        self._stale.add(name)
-        self._known.pop(name, None)
-        self._at_hand.pop(name, None)
+        for each in {name, self._split(name)[0]}:
+            self._stale.add(each)
+            self._known.pop(each, None)
+            self._at_hand.pop(each, None)
 
     def _name(self, path: str) -> str:
         """The path in its plainest form. Raises VideoError."""

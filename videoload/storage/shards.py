@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import posixpath
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
 from hashlib import blake2b
 from struct import Struct
@@ -21,6 +21,7 @@ from videoload.storage.archives import ArchiveError, Member, Read, members
 
 SUFFIXES = (".tar", ".zip")  # by which listings, and URLs, know archives; a folder needs none
 _KNOWN_MEMBERS = 200_000  # of the archives that were read last
+_FAR = 256 << 10  # behind a header: what lies between is not read on the way to the next one
 _RANGE = Struct("<qq")
 
 
@@ -37,6 +38,8 @@ class _File(Protocol):
     def size(self) -> int: ...
 
     def open(self) -> _OpenFile: ...
+
+    def want(self, ranges: Iterable[tuple[int, int]]) -> None: ...
 
     def check(self) -> None: ...
 
@@ -66,9 +69,22 @@ def contents(read: Read, size: int) -> Contents:
 
 def walk(path: str, archive: _File) -> Contents:
     """What is in an archive. ``path`` is of whoever asks. Raises UnreadableError, StorageError."""
+    latest = 0
+
+    def read(at: int, length: int) -> bytes:
+        nonlocal latest
+        if at - latest > _FAR:
+            archive.want([(at, at + length)])  # and nothing ahead of it
+        latest = at
+        return bytes(opened.pread(length, at))
+
     try:
         with closing(archive.open()) as opened:
-            found = contents(lambda at, length: bytes(opened.pread(length, at)), archive.size)
+            try:
+                found = contents(read, archive.size)
+            except OSError:
+                archive.check()  # raises what a reader could not
+                raise
         archive.check()
     except FileReplacedError:
         raise UnreadableError(path, "its archive changes while it is read") from None
@@ -86,6 +102,11 @@ class Shards:
         )
         self._rewritten: dict[str, Contents] = {}  # what archives held before they were rewritten
         self._lock = threading.Lock()
+
+    def knows(self, archive: str, identity: bytes) -> bool:
+        """Whether an archive of this identity need not be walked."""
+        with self._lock:
+            return self._known.get(archive, (b"",))[0] == identity
 
     def member(
         self, path: str, archive: str, name: str, identity: bytes, walk: Callable[[], Contents]
@@ -121,6 +142,15 @@ class Shards:
             if known is not None and before is None:
                 before = self._rewritten[archive] = known
         return found, before
+
+
+def split_path(path: str) -> tuple[str, str]:
+    """The archive in a path, by its name, and the name of the member; "" if there is none."""
+    steps = path.split("/")
+    for at, step in enumerate(steps[:-1], 1):
+        if step.lower().endswith(SUFFIXES):
+            return "/".join(steps[:at]), "/".join(steps[at:])
+    return path, ""
 
 
 def part_of(identity: bytes, begin: int, size: int) -> bytes:
