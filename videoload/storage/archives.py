@@ -118,9 +118,14 @@ def member_at(read: Read, size: int, name: str, at: int, length: int) -> Member 
 
 
 def _tar_members(read: Read, size: int) -> Iterator[Member]:
-    at, found = 0, dict[str, Member]()
+    at, found, last = 0, dict[str, Member](), None
     while at < size:
-        record = _tar_record(read, size, at)
+        try:
+            record = _tar_record(read, size, at)
+        except ArchiveError as error:  # perhaps bytes of the member before it are missing
+            if last is not None and not _is_header(read(at, _BLOCK)):
+                yield last._replace(flaw=f"is damaged, or what follows it is: the tar {error}")
+            raise
         if record is None:
             at = _behind_zeros(read, size, at)
             continue
@@ -132,7 +137,7 @@ def _tar_members(read: Read, size: int) -> Iterator[Member]:
             member = target._replace(name=member.name)
         elif not record.is_file:
             continue
-        found[member.name] = member
+        found[member.name] = last = member
         yield member
 
 
@@ -291,6 +296,8 @@ def _local_member(read: Read, size: int, name: str, at: int, length: int) -> Mem
     begin = at + _LOCAL.size + names + extras
     if _packed(flags, method) or _zip_name(rest[:names], flags) != name or begin + length > size:
         return None
+    if not _is_extra(rest[names:]):  # its length decides where the bytes begin
+        return None
     stored, packed, _ = _large(rest[names:], stored, packed, 0)
     if flags & _STREAMED and not stored:  # the sizes follow the bytes
         behind = read(begin + length, 24).removeprefix(b"PK\x07\x08")[4:]
@@ -299,6 +306,14 @@ def _local_member(read: Read, size: int, name: str, at: int, length: int) -> Mem
     else:
         is_it = stored == packed == length
     return Member(name, at, begin, length) if is_it else None
+
+
+def _is_extra(extra: bytes) -> bool:
+    """Whether an extra field consists of whole parts, and perhaps of zeros that align a member."""
+    at = 0
+    while at + _EXTRA.size <= len(extra) and any(extra[at:]):
+        at += _EXTRA.size + _EXTRA.unpack_from(extra, at)[1]
+    return at <= len(extra) and not any(extra[at:])
 
 
 def _packed(flags: int, method: int) -> str:

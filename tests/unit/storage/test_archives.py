@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from videoload.storage.archives import ArchiveError, Member, Read, member_at, members
+from videoload.storage.shards import contents
 
 DRAW = random.Random(0)
 FILES = {
@@ -205,3 +206,20 @@ def test_damage_ends_in_an_error_or_in_members_that_lie_within_the_file(
         return
     for member in found.values():
         assert member.flaw or 0 <= member.begin <= member.begin + member.size <= len(data)
+
+
+@pytest.mark.parametrize("kind", ["gnu", "pax"])
+def test_a_member_of_which_bytes_are_missing_has_not_those_of_the_next_one(kind: str) -> None:
+    data = ARCHIVES[kind]()
+    first = next(members(reading(data), len(data)))
+    cut = data[: first.begin + 100] + data[first.begin + 300 :]
+    found = contents(reading(cut), len(cut))
+    assert found.flaw
+    assert found.members[first.name].flaw
+
+
+def test_the_extra_field_of_a_zip_decides_only_if_it_is_whole() -> None:
+    data = bytearray(large_zip())
+    first = next(members(reading(bytes(data)), len(data)))
+    data[first.at + 28] += 7  # the length of the extra field
+    assert next(members(reading(bytes(data)), len(data))).flaw
