@@ -460,7 +460,7 @@ class Folder:
             if step in ("", ".", "..") or stat.S_ISLNK((status := os.lstat(full)).st_mode):
                 break
             if stat.S_ISREG(status.st_mode):
-                return full, status, "/".join(steps[at:])
+                return full, status, "/".join(steps[at:]) if {*steps[at:]} - {"", "."} else ""
         else:
             return full, status, ""
         full, inner = os.path.realpath(os.path.join(self.root, path)), ""

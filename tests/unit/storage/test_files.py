@@ -56,6 +56,8 @@ def test_a_path_that_leads_out_or_to_no_file_is_a_bad_video(path: str, root: Pat
     ).map("/".join)
 )  # fmt: skip
 @example(path="out/c.avi")
+@example(path="a.avi/.")
+@example(path="deep/er/b.avi//.")
 def test_any_path_finds_only_files_inside_the_root(path: str, root: Path) -> None:
     for name, target in (("out", "../outside"), ("in", "deep")):
         if not (root / name).is_symlink():
