@@ -29,6 +29,7 @@ if TYPE_CHECKING:  # "as" tells type checkers that a name is public
     from videoload.catalog.catalog import Catalog as Catalog
     from videoload.catalog.joining import mix as mix
     from videoload.catalog.targets import Boxes as Boxes
+    from videoload.catalog.targets import OneOf as OneOf
     from videoload.catalog.targets import PerFrame as PerFrame
     from videoload.catalog.targets import Points as Points
     from videoload.catalog.targets import Steps as Steps
@@ -58,7 +59,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "catalog.catalog": ("Catalog",),
     "catalog.joining": ("mix",),
-    "catalog.targets": ("Boxes", "PerFrame", "Points", "Steps"),
+    "catalog.targets": ("Boxes", "OneOf", "PerFrame", "Points", "Steps"),
     "clips.clip_spec": ("ClipSpec",),
     "errors": (
         "CatalogError",

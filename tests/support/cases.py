@@ -55,7 +55,7 @@ def draw(seed: int, files: Files) -> Case:
         options |= {
             "shuffle": r.random() < 0.7,
             "seed": r.randrange(1000),
-            "drop_remainder": r.random() < 0.3,
+            "drop_remainder": r.choice([True, False, False, "repeat"]),
             "max_bad": 1.0,
         }
         if "batch_frames" not in options:
@@ -144,7 +144,12 @@ def parts_of_videos(r: random.Random, files: Files) -> Drawn:
         seconds = [r.choice([0, 0.1, 0.25]) for _ in rows]
         catalog = vl.Catalog(rows, root=files.root, starts_s=seconds, duplicates=True)
     xy = np.array([[[r.uniform(0, 60), r.uniform(0, 60)] for _ in range(2)] for _ in rows])
-    targets = {"number": np.arange(len(rows)), "points": vl.Points(xy, mirror=[(0, 1)])}
+    texts = [[f"{row} {n}" for n in range(1 + row % 3)] for row in range(len(rows))]
+    targets = {
+        "number": np.arange(len(rows)),
+        "points": vl.Points(xy, mirror=[(0, 1)]),
+        "text": vl.OneOf(texts),
+    }
     how = _pixels(r)
     if r.random() < 0.3:  # boxes: some reach beyond the frame, and some are missing
         corners = [[r.uniform(-9, 40), r.uniform(-9, 40), 70, r.uniform(50, 90)] for _ in rows]

@@ -24,6 +24,7 @@ from videoload.catalog.columns import (
     is_list,
     look_alike,
 )
+from videoload.catalog.fields import fields_in, requested, with_fields
 from videoload.catalog.folders import (
     BY_FOLDER,
     open_root,
@@ -215,7 +216,7 @@ class Catalog:
             targets: Numbers to use instead of labels: ``"x"`` gives float32 [N], ``("x", "y")``
                 [N, 2], and a dict of these named targets; where there are labels as well, they are
                 the target ``label``. Or text, as captions: str in arrays of objects; tf.string, and
-                lists for PyTorch. Default ``targets``.
+                lists for PyTorch. Lists of text in a column are `OneOf`. Default ``targets``.
             start: First source frame of a segment, from 0. Default ``start``.
             end: Source frame after its last. Default ``end``.
             start_s: When a segment starts, in seconds from its file's first frame, instead of
@@ -405,6 +406,7 @@ class Catalog:
         root: PathLike | None = None,
         classes: ClassNames | None = None,
         label: str | None = BY_FOLDER,
+        targets: TargetColumns | None = None,
         chain: str | None = None,
     ) -> Catalog:
         """The videos ``folder/<class>/**/*``, by class and then by path.
@@ -414,6 +416,8 @@ class Catalog:
             >>> catalog.classes
             ('Archery', 'Bowling', 'Diving')
             >>> by_name = vl.Catalog.from_folder("ucf101", label=r"v_([A-Za-z]+)_g")
+            >>> told = {"caption": "json:caption", "text": "txt"}
+            >>> web = vl.Catalog.from_folder("web", label=None, targets=told)  # doctest: +SKIP
 
         Hidden names are skipped, and symlinks to a folder that is searched anyway. Others may lead
         anywhere below ``root``. The log warns of what cannot be used.
@@ -425,6 +429,9 @@ class Catalog:
             label: Default: the sub-folders are the classes. A regular expression finds the class in
                 each path, wherever the videos lie: ``r"A(\\d{3})"`` in NTU RGB+D. None: there are
                 no labels.
+            targets: As in `from_table`, of the files beside the videos: ``"txt"`` is the text of
+                ``a.txt`` beside ``a.mp4``, and ``"json:caption"`` what the object in ``a.json`` has
+                under this key. Default None.
             chain: A regular expression for files that are pieces of recordings, whose groups name
                 the recording: ``r"(.*)/\\d+\\.avi"``. Its files, in natural order (2.avi before
                 10.avi), are one video. Default None: each file is a video.
@@ -435,7 +442,12 @@ class Catalog:
         Raises:
             CatalogError: There are no videos, or a folder or a link (out of the root) is wrong.
         """
-        return cls._of(read_folder(folder, root, classes, label, chain))
+        found = read_folder(folder, root, classes, label, chain, fields_in(requested(targets)))
+        if targets is not None:
+            if chain is not None:
+                raise CatalogError("targets= are of single files: leave chain= out")
+            found = with_fields(found, str(folder), targets)
+        return cls._of(found)
 
     @classmethod
     def train_and_test(cls, folder: PathLike, seed: int = 0) -> tuple[Catalog, Catalog]:
@@ -663,7 +675,8 @@ class Catalog:
         Args:
             targets: An array [N, ...] with a row for each video: numbers of any type, or text.
                 `PerFrame`: a row for each source frame. `Points` and `Boxes`: places in the
-                picture, which follow it. Or a dict of these.
+                picture, which follow it. `OneOf`: several values for each video. Or a dict of
+                these.
 
         Returns:
             A new catalog.
@@ -694,6 +707,26 @@ class Catalog:
         steps = None if self._steps is None else tuple(self._steps[i] for i in chosen.tolist())
         table = self._table.take(chosen)
         return self._replaced(table=table, targets=targets, steps=steps, windows=None)
+
+    def explode(self, name: str | None = None) -> Catalog:
+        """A catalog with a row for each value of a target that is `OneOf`, as pandas' ``explode``.
+
+        Examples:
+            >>> both = catalog.with_targets(vl.OneOf([["a bow", "somebody aims"]] * len(catalog)))
+            >>> len(both.explode()) == 2 * len(catalog)
+            True
+
+        Args:
+            name: Of the target. Default None: the only one.
+
+        Returns:
+            A new catalog, with the videos in this order.
+
+        Raises:
+            CatalogError: There is no such target.
+        """
+        rows, targets = targets_.exploded(self._targets, name)
+        return self.subset(rows)._replaced(targets=targets)
 
     @suggests
     def split(

@@ -6,7 +6,7 @@ import os
 import posixpath
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
@@ -179,11 +179,15 @@ def read_folder(
     classes: ClassNames | None,
     label: str | None = BY_FOLDER,
     chain: str | None = None,
+    fields: Iterable[str] = (),
 ) -> Listed:
-    """The videos below a folder; see `Catalog.from_folder`."""
+    """The videos below a folder; see `Catalog.from_folder`. ``fields``: suffixes of other files
+    that are used."""
     home = open_root(folder)
     top = home if root is None else open_root(root)
     found = Found(top, _base(home, top))
+    for suffix in fields:
+        del found.passed[_kind(f"a.{suffix}")]
     if label != BY_FOLDER and not found.videos:
         raise CatalogError(f"{home} has no videos ({_NAMED}){_passed_over(found)}")
     if label == BY_FOLDER:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from videoload.arguments import real
 from videoload.catalog import targets as targets_
@@ -69,15 +70,16 @@ def targets_of(
     frames: Ints,
     affine: Matrices | dict[str, Matrices] | None = None,
     moments: Ints | None = None,
+    seeds: npt.NDArray[np.uint64] | None = None,
 ) -> Any:
     """The labels of a batch with these videos, int64 [B], or the rows of targets for the source
     frames that are shown, int64 [B, T]; with the matrices of the clips, which `Points` and `Boxes`
-    need, and what `moments_of` gives, for `Steps`. Raises SpecError if a video has no target for a
-    frame."""
+    need, with what `moments_of` gives, for `Steps`, and with the seeds of the clips, for `OneOf`.
+    Raises SpecError if a video has no target for a frame."""
     if catalog.targets is None:
         return catalog.labels[videos]
     path_of = catalog.paths.__getitem__
-    return targets_.batch(catalog.targets, videos, frames, affine, path_of, moments)
+    return targets_.batch(catalog.targets, videos, frames, affine, path_of, moments, seeds)
 
 
 def moments_of(

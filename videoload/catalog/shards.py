@@ -10,7 +10,6 @@ from __future__ import annotations
 import fnmatch
 import glob
 import itertools
-import json
 import os
 import posixpath
 import re
@@ -23,18 +22,17 @@ from pathlib import Path
 from typing import Any
 
 from videoload.catalog.columns import Listed, PathLike, is_list, is_text_line, some
+from videoload.catalog.fields import cells_in, fields_in, requested, roles_of
 from videoload.catalog.folders import SUFFIXES, open_root, refusing
 from videoload.catalog.table_rows import Rows
 from videoload.catalog.tables import PartColumns, TargetColumns, read_table
-from videoload.clips.rows import COLUMNS
 from videoload.errors import CatalogError, FileReplacedError, StorageError, VideoError
 from videoload.logs import Log
 from videoload.storage.archives import Member
-from videoload.storage.files import OpenFile, Storage
+from videoload.storage.files import Storage
 from videoload.storage.roots import files_below, is_url, open_storage
 from videoload.storage.shards import walk
 
-_MAX_TEXT = 1 << 20  # bytes of a caption or of JSON
 _MAX_NAMES = 1_000_000  # that braces may stand for
 _BRACES = re.compile(r"\{([^{}]*)\}")
 _RANGE = re.compile(r"(\d+)\.\.(\d+)")
@@ -70,7 +68,7 @@ def read_shards(
 ) -> Listed:
     """The samples in archives; see `Catalog.from_shards`."""
     top, names = _found(shards, root)
-    columns = _requested(label, targets, where)
+    columns = requested(targets, label, *(where if isinstance(where, Mapping) else ()))
     samples = list(itertools.chain.from_iterable(_samples(top, names, columns)))
     source = f"{top}/{names[0]}" + f" and {len(names) - 1} more" * (len(names) > 1)
     parts = _parts(samples, source) if parts is None and video is None else parts
@@ -89,9 +87,8 @@ def read_shards(
         source,
         lambda i: f"{top}/{chosen[i].shard}/{chosen[i].key}",
     )
-    roles: dict[str, Any] = dict.fromkeys((*COLUMNS, "labels"))
-    roles |= {"label": label, "targets": targets, "where": where, "parts": parts}
-    return read_table(rows, top, None, {**roles, "path": video or "video"}, look=False)
+    roles = roles_of(path=video or "video", label=label, targets=targets, where=where, parts=parts)
+    return read_table(rows, top, None, roles, look=False)
 
 
 def _has(sample: _Sample, fields: Sequence[str]) -> bool:
@@ -134,15 +131,6 @@ def _tell_left_out(
                 source, each.key, other, other, each.key,
             )  # fmt: skip
             return
-
-
-def _requested(
-    label: str | None, targets: TargetColumns | None, where: Mapping[str, Any] | None
-) -> set[str]:
-    groups = targets.values() if isinstance(targets, Mapping) else [targets]
-    names = [name for each in groups for name in ([each] if isinstance(each, str) else each or ())]
-    names += [label or "", *(where if isinstance(where, Mapping) else ())]
-    return {name.strip() for name in names if isinstance(name, str) and name}
 
 
 # Shards
@@ -253,30 +241,12 @@ def _samples_of(storage: Storage, shard: str, columns: set[str]) -> list[_Sample
         latest = key
         samples[key].members[name] = member
         samples[key].paths[name] = f"{shard}/{path}"
-    fields = {column.partition(":")[0] for column in columns}
     with closing(archive.open()) as opened:
         for sample in samples.values():
-            for name in fields & sample.members.keys():
-                _read(sample, name, opened, columns)
+            for name in fields_in(columns) & sample.members.keys():
+                member, path = sample.members[name], sample.paths[name]
+                if member.flaw:
+                    raise CatalogError(f"{path} {member.flaw}")
+                sample.cells |= cells_in(opened, member.begin, member.size, path, name, columns)
     archive.check()
     return list(samples.values())
-
-
-def _read(sample: _Sample, name: str, opened: OpenFile, columns: set[str]) -> None:
-    """Read a field that is text: a cell, or those of the keys of JSON."""
-    member, path = sample.members[name], sample.paths[name]
-    if member.flaw or member.size > _MAX_TEXT:
-        raise CatalogError(f"{path} {member.flaw or f'has more than {_MAX_TEXT} bytes'}")
-    try:
-        text = bytes(opened.pread(member.size, member.begin)).decode()
-        if name in columns:
-            sample.cells[name] = text
-        if any(column.startswith(f"{name}:") for column in columns):
-            values = json.loads(text)
-            if not isinstance(values, dict):
-                raise CatalogError(f"{path} is no JSON object")
-            sample.cells |= {f"{name}:{key}": value for key, value in values.items()}
-    except ValueError as error:
-        if isinstance(error, CatalogError):
-            raise
-        raise CatalogError(f"{path} cannot be read: {error}") from None

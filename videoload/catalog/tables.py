@@ -54,6 +54,7 @@ from videoload.catalog.table_rows import (
     text,
     whole,
 )
+from videoload.catalog.targets import OneOf
 from videoload.clips.rows import COLUMNS
 from videoload.errors import CatalogError
 from videoload.logs import Log
@@ -350,7 +351,24 @@ class _TableReader:
             raise CatalogError(f"{self._rows.source}: targets= names no column")
         return {name: self._target(of) for name, of in requested.items()}
 
-    def _target(self, given: Any) -> npt.NDArray[Any]:
+    def _one_of(self, name: str, cells: list[Any]) -> OneOf:
+        """Texts of which each clip gets one."""
+        rows: list[Any] = []
+        for row in self._left:
+            cell = cells[row]
+            texts = [*cell] if isinstance(cell, list | tuple | np.ndarray) else [cell]
+            if not texts or (len(texts) == 1 and is_missing(texts[0])):
+                texts = [""]
+            if not all(isinstance(each, str) for each in texts):
+                raise self._error(row, f"{name}: {shown(cell)} is neither text nor a list of texts")
+            rows.append(texts)
+        _log.info(
+            "%s: %s has up to %d texts in a row: each clip gets one of them, and Catalog.explode "
+            "makes a row of each", self._rows.source, name, max(map(len, rows)),
+        )  # fmt: skip
+        return OneOf(rows)
+
+    def _target(self, given: Any) -> npt.NDArray[Any] | OneOf:
         group = [given] if isinstance(given, str) else given
         if not isinstance(group, Sequence) or not all(
             isinstance(each, str) for each in group or [0]
@@ -359,6 +377,8 @@ class _TableReader:
                 f"{self._rows.source}: targets= takes names of columns, not {given!r}"
             )
         columns = {name: self._column("targets", name) for name in group}
+        if isinstance(given, str) and any(map(_are_texts, columns[given])):
+            return self._one_of(given, columns[given])
         every = [cell for column in columns.values() for cell in column if not is_missing(cell)]
         dtype = _type_of_targets(every)
 
@@ -639,6 +659,12 @@ def _type_of_targets(cells: Sequence[Any]) -> type[np.object_ | np.int64 | np.fl
     # pandas has whole numbers as floats where a column has gaps.
     is_large = _EXACT < max(abs(each) for each in wholes if each is not None) < 1 << 53
     return np.int64 if is_large or all(map(is_written_whole, cells)) else np.float32
+
+
+def _are_texts(cell: Any) -> bool:
+    """Whether it is a list of texts, at least one."""
+    is_several = isinstance(cell, list | tuple | np.ndarray) and len(cell) > 0
+    return is_several and all(isinstance(each, str) for each in cell)
 
 
 def _formatted(cell: Any, name: str, form: str | None) -> str:

@@ -3,8 +3,9 @@
 A catalog's *targets* are one column, or several with names. A column is an array with a row for
 each video, or `PerFrame`: for each video, an array with a row for each of its source frames. A
 batch gets the rows of the frames that its clips show. `Points` and `Boxes` are such columns of
-marks in the picture, which follow what is done to it, and `Steps` has values around the moments of
-clips. The trainer looks targets up when it hands a batch over; workers never see them.
+marks in the picture, which follow what is done to it, `Steps` has values around the moments of
+clips, and of `OneOf` each clip gets one value. The trainer looks targets up when it hands a batch
+over; workers never see them.
 """
 
 from __future__ import annotations
@@ -144,11 +145,6 @@ class Steps:
         rows = [self._values[begin:end] for begin, end in self._bounds.tolist()]
         return np.concatenate(rows)
 
-    def _with(self, values: npt.NDArray[Any], bounds: npt.NDArray[np.int64]) -> Steps:
-        new = copy.copy(self)
-        new._values, new._bounds = values, bounds
-        return new
-
     def _at(
         self, rows: npt.NDArray[np.int64], moments: npt.NDArray[np.int64]
     ) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_] | None]:
@@ -163,6 +159,55 @@ class Steps:
         wanted = at[:, None] + self._offsets
         found = np.clip(wanted, begin[:, None], end[:, None] - 1)
         return self._values[found], found != wanted
+
+
+class OneOf:
+    """Several values for each video, of which each clip gets one: captions by several people.
+
+    Examples:
+        >>> captions = [["a bow", "somebody aims"]] * len(catalog)  # a list for each video
+        >>> catalog = catalog.with_targets({"caption": vl.OneOf(captions)})
+
+    Which one follows from the stream's seed, the epoch and the clip, so it is the same in every
+    run. Columns with as many values are drawn together: a caption, and its embedding. A catalog
+    with a row for each value is `Catalog.explode`.
+
+    Args:
+        values: A list for each video, of one value at least: text, or numbers of one shape.
+
+    Raises:
+        CatalogError: The lists are not like this.
+    """
+
+    __slots__ = ("_bounds", "_values")
+
+    def __init__(self, values: Iterable[Iterable[Any]]) -> None:
+        rows = [*values]
+        for at, row in enumerate(rows):
+            if isinstance(row, str) or not isinstance(row, Iterable):
+                raise CatalogError(
+                    f"OneOf takes a list for each video, and row {at} is {row!r:.80}"
+                )
+        lists = [[*row] for row in rows]
+        counts = np.array([*map(len, lists)], np.int64)
+        if not counts.all():
+            raise CatalogError(f"OneOf: row {int(counts.argmin())} has no value")
+        every = [value for each in lists for value in each]
+        if len({isinstance(value, str) for value in every}) > 1:  # NumPy makes text of numbers
+            raise CatalogError("OneOf must be text or numbers, not both")
+        self._values = array_of("OneOf", every)
+        ends = np.cumsum(counts)
+        self._bounds = np.stack([ends - counts, ends], axis=1)
+
+    def __len__(self) -> int:
+        return len(self._bounds)
+
+    def _of(self, rows: npt.NDArray[np.int64], seeds: npt.NDArray[np.uint64]) -> npt.NDArray[Any]:
+        """The values of rows, drawn by these seeds."""
+        begin, end = self._bounds[rows].T
+        at = begin + (seeds % (end - begin).astype(np.uint64)).astype(np.int64)
+        found: npt.NDArray[Any] = self._values[at]
+        return found
 
 
 class Points:
@@ -258,7 +303,7 @@ class Boxes:
 
 
 Rows = npt.NDArray[Any] | PerFrame
-Values = Rows | Steps
+Values = Rows | Steps | OneOf
 Marks = Points | Boxes
 Column = Values | Marks
 Targets = Column | dict[str, Column]
@@ -273,7 +318,8 @@ def checked(targets: object, videos: int, paths: Sequence[str] = ()) -> Targets:
     """The targets as a catalog keeps them: read-only, with types that TensorFlow knows; once for a
     file, if the ``paths`` of the videos are given. Raises CatalogError."""
     if not isinstance(targets, Mapping):
-        kind = type(targets).__name__ if isinstance(targets, Marks | PerFrame | Steps) else _ONLY
+        is_ours = isinstance(targets, Marks | PerFrame | Steps | OneOf)
+        kind = type(targets).__name__ if is_ours else _ONLY
         return _column(kind, targets, videos, paths)
     if not targets or not all(isinstance(name, str) and name for name in targets):
         raise CatalogError(f"targets need names that are text, at least one: {list(targets)}")
@@ -305,13 +351,19 @@ def batch(
     affine: Matrices | dict[str, Matrices] | None,
     path_of: Callable[[int], str],
     moments: Ints | None = None,
+    seeds: npt.NDArray[np.uint64] | None = None,
 ) -> npt.NDArray[Any] | dict[str, npt.NDArray[Any]]:
     """The targets of a batch with these videos, int64 [B], that shows these source frames, int64
     [B, T] as `edges` has them, through these matrices, around these ``moments``, in frames from the
-    first one of the row. Raises SpecError if a video has no target for a frame."""
+    first one of the row, drawn by these ``seeds``. Raises SpecError if a video has no target for a
+    frame."""
     shown = pictures(frames)
     found: dict[str, npt.NDArray[Any]] = {}
     for name, column in named(targets).items():
+        if isinstance(column, OneOf):
+            assert seeds is not None
+            found[name] = column._of(videos, seeds)
+            continue
         if not isinstance(column, Steps):
             found[name] = _batch(column, videos, shown, affine, path_of)
             continue
@@ -343,6 +395,26 @@ def equal(one: Targets | None, other: Targets | None) -> bool:
     if one is None or other is None:
         return one is other
     return one is other or digest(one) == digest(other)
+
+
+def exploded(targets: Targets | None, name: str | None) -> tuple[Ints, Targets]:
+    """The rows of videos, each for each of its values in a column of `OneOf`; and their targets.
+    Raises CatalogError."""
+    columns = {} if targets is None else named(targets)
+    many = [each for each, column in columns.items() if isinstance(column, OneOf)]
+    column = columns.get(many[0] if name is None and len(many) == 1 else name or "")
+    if not isinstance(column, OneOf):
+        raise CatalogError(f"explode takes the name of a target with several values, of {many}")
+    begins, ends = column._bounds.T
+    rows = np.repeat(np.arange(len(column)), ends - begins)
+    at = np.concatenate([np.arange(begin, end) for begin, end in column._bounds.tolist()])
+    assert targets is not None
+    of_rows, values = subset(targets, rows), array_of(_ONLY, column._values[at])
+    if not isinstance(of_rows, dict):
+        return rows, values
+    return rows, {
+        each: values if columns[each] is column else kept for each, kept in of_rows.items()
+    }
 
 
 def rows_per_frame(targets: Targets | None) -> dict[str, Ints]:
@@ -383,7 +455,7 @@ def digest(targets: Targets) -> bytes:
     """A hash of the targets."""
     found = blake2b(repr(_kind(targets)).encode(), digest_size=16)
     for column in named(targets).values():
-        if isinstance(column, Steps):
+        if isinstance(column, Steps | OneOf):
             found.update(column._bounds.tobytes())
         for each in _digests(arrays_of(values_of(column))):
             found.update(each)
@@ -405,7 +477,7 @@ def _digest(array: npt.NDArray[Any]) -> bytes:
 def _column(name: str, values: object, videos: int, paths: Sequence[str]) -> Column:
     if isinstance(values, Marks):
         return with_values(values, values_of(_column(name, values._values, videos, paths)))
-    column = values if isinstance(values, PerFrame | Steps) else array_of(name, values)
+    column = values if isinstance(values, PerFrame | Steps | OneOf) else array_of(name, values)
     if len(column) != videos:
         raise CatalogError(f"{name} has {len(column)} rows, and there are {videos} videos")
     return _one_a_file(column, paths) if paths and isinstance(column, PerFrame) else column
@@ -425,8 +497,8 @@ def _rows(column: Column, indices: Ints) -> Column:
         return with_values(column, values_of(_rows(column._values, indices)))
     if isinstance(column, PerFrame):
         return PerFrame([column._arrays[i] for i in indices.tolist()])
-    if isinstance(column, Steps):
-        return column._with(column._values, column._bounds[indices])
+    if isinstance(column, Steps | OneOf):
+        return _bounded(column, column._values, column._bounds[indices])
     assert isinstance(column, np.ndarray)
     rows = column[indices]
     rows.flags.writeable = False
@@ -439,19 +511,28 @@ def _one(columns: Sequence[Column]) -> Column:
     per_frame = [column for column in columns if isinstance(column, PerFrame)]
     if per_frame:
         return PerFrame([array for column in per_frame for array in column._arrays])
-    if isinstance(first, Steps):
-        return _in_one([column for column in columns if isinstance(column, Steps)])
+    if isinstance(first, Steps | OneOf):
+        return _in_one([column for column in columns if isinstance(column, Steps | OneOf)])
     arrays = [column for column in columns if isinstance(column, np.ndarray)]
     return array_of(_ONLY, np.concatenate(arrays))
 
 
-def _in_one(columns: Sequence[Steps]) -> Steps:
-    """The steps of several catalogs; those that come several times are kept once."""
+def _bounded(
+    column: Steps | OneOf, values: npt.NDArray[Any], bounds: npt.NDArray[np.int64]
+) -> Steps | OneOf:
+    """The column with other values, and where those of each row are."""
+    new = copy.copy(column)
+    new._values, new._bounds = values, bounds
+    return new
+
+
+def _in_one(columns: Sequence[Steps | OneOf]) -> Steps | OneOf:
+    """The values of several catalogs; those that come several times are kept once."""
     values = {id(column._values): column._values for column in columns}
     firsts = dict(zip(values, np.cumsum([0, *map(len, values.values())]).tolist(), strict=False))
     bounds = [column._bounds + firsts[id(column._values)] for column in columns]
     made = np.concatenate([*values.values()]) if len(values) > 1 else columns[0]._values
-    return columns[0]._with(array_of(_ONLY, made), np.concatenate(bounds))
+    return _bounded(columns[0], array_of(_ONLY, made), np.concatenate(bounds))
 
 
 def _batch(
@@ -561,7 +642,7 @@ def values_of(column: Column) -> Values:
 
 def with_values(column: Marks, values: Values) -> Marks:
     """The column with other values."""
-    assert not isinstance(values, Steps)
+    assert not isinstance(values, Steps | OneOf)
     new = copy.copy(column)
     new._values = values
     return new
@@ -614,7 +695,7 @@ def _marks(name: str, given: Any, dimensions: int, last: tuple[str | int, ...]) 
 
 def arrays_of(values: Values) -> Sequence[npt.NDArray[Any]]:
     """The array, or that of each video."""
-    if isinstance(values, Steps):
+    if isinstance(values, Steps | OneOf):
         return (values._values,)
     return values._arrays if isinstance(values, PerFrame) else (values,)
 

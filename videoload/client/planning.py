@@ -49,8 +49,9 @@ def planned(
     if options["balance"] == "class" and (few := np.count_nonzero(catalog.labels < 0)):
         _log.info('%d of %d rows have no label (-1): balance="class" leaves them out', few,
                   len(catalog))  # fmt: skip
-    for text in [*warnings_of(catalog, spec, options["buckets"]), *plan.never_comes()]:
-        _log.warning("%s", text)
+    for text in (*warnings_of(catalog, spec, options["buckets"]), plan.left_out()):
+        if text:
+            _log.warning("%s", text)
     spec = with_native_size(catalog, spec, read_sizes)
     check_shapes(catalog, spec)
     return catalog, spec, plan

@@ -82,7 +82,7 @@ def dataset(readers: StreamReaders, cursor: EpochCursor, *, info: bool = False) 
     skips = readers.options["on_error"] == "skip"
     expect_reader(readers)
     reading = _Reading(readers, cursor, info=info)
-    are_whole = readers.options["drop_remainder"] and not skips
+    are_whole = readers.options["drop_remainder"] is True and not skips
     # Batches of several shapes: what they differ in is None.
     kinds = [
         _signature(readers, with_shape(readers.spec, shape), rows if are_whole else None, info)

@@ -140,7 +140,9 @@ def batch_of(
     affine = affine_of(sample_info, spec)
     leading = next(iter(frames.values()))
     moments = moments_of(catalog, spec.leader, video, clip, leading)
-    clips, targets = arrays_of(spec, rows), targets_of(catalog, video, leading, affine, moments)
+    seeds = np.array([sample.seed for sample in samples], np.uint64)
+    clips = arrays_of(spec, rows)
+    targets = targets_of(catalog, video, leading, affine, moments, seeds)
     if not info:
         return clips, targets
     path = np.array([catalog.paths[sample.video] for sample in samples], object)

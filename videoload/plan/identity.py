@@ -116,7 +116,7 @@ def do_ranks_regroup(catalog: Catalog, spec: SampleSpec, options: CheckedOptions
     takes_turns = bool(catalog.parts) or options["balance"] == "class"
     size = options["batch_size"]
     fits = bool(size and size % crops_of(spec.leader) == 0)
-    return bool(options["drop_remainder"] and fits and not takes_turns)
+    return bool(options["drop_remainder"] is True and fits and not takes_turns)
 
 
 def _option_settings(options: CheckedOptions) -> dict[str, str]:

@@ -26,6 +26,7 @@ from videoload.arguments import real, refuse_unknown, suggests, whole
 from videoload.clips.sample_spec import Shape
 from videoload.errors import SpecError
 
+DropRemainder = bool | Literal["repeat"]
 OnError = Literal["substitute", "skip", "raise"]
 Balance = Literal["class"] | Sequence[float] | npt.NDArray[Any]  # a weight for each row
 F = TypeVar("F", bound=Callable[..., Any])
@@ -41,8 +42,10 @@ class StreamOptions(TypedDict, total=False):
             int. Default 0.
         shard: (rank, world): this trainer's share of each epoch, with 0 <= rank < world. Ranks
             share no clip, and each has the same number of batches. Default (0, 1): all of it.
-        drop_remainder: Leave out the last batch of an epoch if it is smaller than the others. None,
-            the default: True if ``shuffle`` is, and else False.
+        drop_remainder: Leave out the last batch of an epoch if it is smaller than the others. False
+            still leaves out clips that would need a batch which other ranks do not have;
+            ``"repeat"``: none, and ranks that have fewer show a clip of another rank. None, the
+            default: True if ``shuffle`` is, and else False.
         ordered: Batches come in the order of their steps. False: as they get ready; the same
             batches, but their order depends on the workers. Default True.
         on_error: What to do about a clip that cannot be decoded. ``"substitute"``, the default:
@@ -75,7 +78,7 @@ class StreamOptions(TypedDict, total=False):
     shuffle: Annotated[bool, False]
     seed: Annotated[int, 0]
     shard: Annotated[tuple[int, int], (0, 1)]
-    drop_remainder: Annotated[bool | None, None]
+    drop_remainder: Annotated[DropRemainder | None, None]
     ordered: Annotated[bool, True]
     on_error: Annotated[OnError, "substitute"]
     max_bad: Annotated[float, 0.01]
@@ -85,8 +88,8 @@ class StreamOptions(TypedDict, total=False):
 
 
 class CheckedOptions(StreamOptions):
-    """All options of a stream. ``drop_remainder`` is a bool, ``balance`` "class", a tuple of floats
-    or None, ``buckets`` a tuple or None."""
+    """All options of a stream. ``drop_remainder`` is not None, ``balance`` is "class", a tuple of
+    floats or None, ``buckets`` a tuple or None."""
 
     batch_size: int | None
 
@@ -152,6 +155,8 @@ def checked_options(
     if made["drop_remainder"] is None:
         made["drop_remainder"] = made["shuffle"]
     for name in ("shuffle", "drop_remainder", "ordered"):
+        if name == "drop_remainder" and made[name] == "repeat":
+            continue
         if not isinstance(made[name], bool | np.bool_):
             raise SpecError(f"{name} must be True or False, got {made[name]!r}")
         made[name] = bool(made[name])

@@ -7,8 +7,9 @@ resume, and a million videos need no array of a million. An epoch's order is a s
 Rank r of w ranks takes the positions r, r+w, r+2w, ... of the epoch, so batch k of all ranks
 together covers a contiguous run of positions. Every rank has the same number of batches. Without
 ``drop_remainder``, the last batches may differ in size by one clip. A clip that would need a batch
-which other ranks do not have is left out: at most w-1 clips per epoch. If a clip has several crops,
-clips are permuted and shared out, and the crops of a clip are consecutive rows of one rank.
+which other ranks do not have is left out: at most w-1 clips per epoch; or with ``"repeat"``, ranks
+that have fewer clips show some of another rank. If a clip has several crops, clips are permuted and
+shared out, and the crops of a clip are consecutive rows of one rank.
 
 The parts of a mixture, and the classes of a balanced stream, are *pools* of samples that take turns
 (`interleaving`). A pool goes through all its samples, in a new order each time, before it repeats
@@ -47,7 +48,7 @@ from videoload.clips.sample_spec import (
 from videoload.errors import SpecError
 from videoload.plan.batches import Sample
 from videoload.plan.buckets import buckets_of
-from videoload.plan.options import CheckedOptions, clips_in_batch
+from videoload.plan.options import CheckedOptions, DropRemainder, clips_in_batch
 from videoload.plan.permutation import Permutation, hash64
 from videoload.plan.weighted import Weighted
 from videoload.plan.windows import windows_of
@@ -56,6 +57,7 @@ _ONE = Shape()
 _MAX_STEPS = 1 << 62  # Python and TensorFlow count no more.
 _AT_ONCE = 128  # Samples; in cold caches, a single batch takes three times as long.
 _REMEMBERED = 4  # So many times, since several readers may take turns.
+_MOST_COME = 0.95  # of the clips of all buckets: fewer are named
 _OWN_SUBSTITUTES = 8  # Drawn from the pool of a bad clip before other pools are tried.
 
 
@@ -131,7 +133,7 @@ class Plan:
         """The number of videos that have clips."""
         self._seed, self._shuffles = options["seed"], options["shuffle"]
         self._ordered = options["ordered"]
-        self._crops = crops
+        self._crops, self._drop = crops, options["drop_remainder"]
         self._rank, self._world = options["shard"]
         if pools:
             key = hash64(options["seed"], "turns", self._rank).to_bytes(8, "little")
@@ -140,15 +142,14 @@ class Plan:
         first = self._batches = 0
         for each, pool in buckets.items():
             size = clips_in_batch(options, each, shape)
-            share = own = pool.samples // self._world  # Clips that every rank has, and this one.
+            drop = options["drop_remainder"]
+            batches, shares = _shares(pool.samples, size, crops, self._world, drop)
+            rows = shares[self._rank]
             if pools:
                 even = len(pools) if options["balance"] else 1
-                share = own = even * -(-pool.samples // (even * self._world))
-            elif not options["drop_remainder"]:
-                own = -(-(pool.samples - self._rank) // self._world)
-            rows = share * crops
-            batches = rows // size if options["drop_remainder"] else -(-rows // size)
-            rows = min(own * crops, batches * size)
+                rows = even * -(-pool.samples // (even * self._world)) * crops
+                batches = rows // size if drop is True else -(-rows // size)
+                rows = min(rows, batches * size)
             bucket = Bucket(each, pool, size, first, self._batches, batches, rows)
             self._buckets.append(bucket)
             first, self._batches = first + pool.samples, self._batches + batches
@@ -248,15 +249,38 @@ class Plan:
         """The shape of the clips in the batch of a sample."""
         return self._buckets[self._bucket_of(sample)].shape
 
-    def never_comes(self) -> list[str]:
-        """Sentences for the log about clips that are in no batch of any epoch."""
-        return [
-            f"the {each.pool.samples * self._crops} clips of bucket {each.shape} never come: they "
-            f"do not fill one batch of {each.size}{self._over()}; join buckets"
-            + (", or set drop_remainder=False" if self._fills(each) else "")
+    def left_out(self) -> str:
+        """A sentence for the log if buckets lack clips in each epoch; "" if few do."""
+        if len(self._buckets) < 2:
+            return ""
+        every, comes = self.samples * self._crops, self._comes(self._drop)
+        empty = [each for each in self._buckets if not each.batches]
+        if comes >= _MOST_COME * every and not empty:
+            return ""
+        sizes = sorted({each.size for each in self._buckets})
+        text = f"{sizes[0]}" if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]}"
+        never = ", ".join(str(each.shape) for each in empty[:3])
+        more = f", and {len(empty) - 3} more" if len(empty) > 3 else ""
+        values: tuple[DropRemainder, ...] = (False, "repeat")
+        others = [(value, self._comes(value)) for value in values]
+        hints = [f"drop_remainder={value!r} brings {n}" for value, n in others if n > comes]
+        return (
+            f"{comes} of {every} clips come in an epoch ({len(self._buckets)} buckets, batches of "
+            f"{text}{f' x {self._world} ranks' * (self._world > 1)})"
+            + (f": no batch is full in bucket {never}{more}" if empty else "")
+            + "; fewer buckets or sizes, or smaller batches, bring more"
+            + "".join(f"; {hint}" for hint in hints)
+        )
+
+    def _comes(self, drop: DropRemainder | None) -> int:
+        """How many rows come in an epoch, on all ranks together; those that repeat count once."""
+        return sum(
+            min(
+                each.pool.samples * self._crops,
+                sum(_shares(each.pool.samples, each.size, self._crops, self._world, drop)[1]),
+            )
             for each in self._buckets
-            if not each.batches
-        ]
+        )
 
     def _over(self) -> str:
         return f" in each of {self._world} shards" if self._world > 1 else ""
@@ -287,6 +311,7 @@ class Plan:
         """A crop of the clip at place ``at`` of this rank's part of a bucket."""
         origin = self._rank + self._world * at
         if self._pool_at is None:
+            origin %= bucket.pool.samples  # a rank may repeat clips
             if self._shuffles:
                 origin = self._order_in(bucket, epoch)[origin]
             if self._weighted is not None:
@@ -348,6 +373,17 @@ class Plan:
             line = self._weighted
             drawn = line.at(other / 2**64, epoch) if few else line.any(other)
         return self._sample(epoch, origin, attempt, drawn, sample.crop)
+
+
+def _shares(
+    samples: int, size: int, crops: int, world: int, drop: DropRemainder | None
+) -> tuple[int, list[int]]:
+    """The batches of a bucket, which all ranks have, and the rows of each rank in them."""
+    clips = [-(-(samples - rank) // world) for rank in range(world)]
+    if drop == "repeat":
+        clips = clips[:1] * world
+    batches = clips[-1] * crops // size if drop is True else -(-(clips[-1] * crops) // size)
+    return batches, [min(own * crops, batches * size) for own in clips]
 
 
 def _clips(catalog: Catalog, spec: ClipSpec, videos: range) -> int | Ints:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tests.support.catalogs import refused
-from videoload import Boxes, PerFrame, Points, Steps
+from videoload import Boxes, OneOf, PerFrame, Points, Steps
 from videoload.catalog import targets
 from videoload.catalog.catalog import Catalog
 from videoload.catalog.joining import targets_of
@@ -23,6 +23,7 @@ KINDS = {
     "text": np.array(["a", "bb", "", "ccc", "ä", "e"]),
     "per frame": PerFrame([np.arange(3) + 10 * i for i in range(6)]),
     "boxes": PerFrame([np.full((3, 4), i, np.float32) for i in range(6)]),
+    "one of": OneOf([[f"{i}{n}" for n in range(i + 1)] for i in range(6)]),
 }
 EXPECTED: dict[str, Any] = {
     "number": [4, 1],
@@ -31,12 +32,14 @@ EXPECTED: dict[str, Any] = {
     "text": ["ä", "bb"],
     "per frame": [[40, 42], [11, 11]],
     "boxes": [[[4] * 4] * 2, [[1] * 4] * 2],
+    "one of": ["42", "11"],
 }
+SEEDS = np.array([7, 2**64 - 1], np.uint64)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_batch_has_the_rows_of_its_videos_in_their_type(kind: str) -> None:
-    got = targets_of(CATALOG.with_targets(KINDS[kind]), VIDEOS, FRAMES)
+    got = targets_of(CATALOG.with_targets(KINDS[kind]), VIDEOS, FRAMES, seeds=SEEDS)
     np.testing.assert_array_equal(got, np.array(EXPECTED[kind], got.dtype))
     told = targets.shapes(targets.checked(KINDS[kind], 6), (2,))
     assert isinstance(told, tuple)
@@ -60,8 +63,9 @@ def test_targets_follow_their_videos(change: Callable[[Catalog], Catalog]) -> No
     old = np.array([int(video.path[0]) for video in new])
     everything = np.arange(len(new))
     shown = np.zeros((len(new), 1), np.int64)
-    got = targets_of(new, everything, shown)
-    expected = targets_of(CATALOG.with_targets(KINDS), old, shown)
+    seeds = np.arange(len(new), dtype=np.uint64)
+    got = targets_of(new, everything, shown, seeds=seeds)
+    expected = targets_of(CATALOG.with_targets(KINDS), old, shown, seeds=seeds)
     for kind in KINDS:
         np.testing.assert_array_equal(got[kind], expected[kind])
 
@@ -156,3 +160,39 @@ def test_bounds_of_steps_are_not_masked(place: int) -> None:
 def test_steps_give_the_values_of_their_rows() -> None:
     steps = Steps(np.arange(12), [6, 0], [9, 2], offsets=np.array([0, 1]))
     assert steps.values.tolist() == [6, 7, 8, 0, 1]
+
+
+def test_a_clip_gets_each_of_its_values_in_some_epoch_and_columns_are_drawn_together() -> None:
+    texts = [["a", "b", "c"][: 1 + i % 3] for i in range(6)]
+    numbers = [[float(ord(text)) for text in row] for row in texts]
+    both = CATALOG.with_targets({"text": OneOf(texts), "number": OneOf(numbers)})
+    seen: dict[int, set[str]] = {i: set() for i in range(6)}
+    for epoch in range(40):
+        seeds = np.random.default_rng(epoch).integers(0, 2**63, 6, np.uint64)
+        got = targets_of(both, np.arange(6), np.zeros((6, 1), int), seeds=seeds)
+        assert [*map(ord, got["text"])] == got["number"].tolist()
+        for i, text in enumerate(got["text"]):
+            seen[i].add(text)
+    assert [seen[i] for i in range(6)] == [{*row} for row in texts]
+
+
+def test_a_catalog_explodes_into_a_row_of_each_value() -> None:
+    texts = [["a", "b", "c"][: 1 + i % 3] for i in range(6)]
+    both = CATALOG.with_targets({"text": OneOf(texts), "n": np.arange(6)})
+    rows: Any = both.explode()
+    assert len(rows) == 12
+    assert rows.targets["text"].tolist() == [text for row in texts for text in row]
+    assert rows.targets["n"].tolist() == [i for i in range(6) for _ in texts[i]]
+    assert [video.path[0] for video in rows] == [str(i) for i in rows.targets["n"]]
+    only: Any = CATALOG.with_targets(OneOf(texts)).explode()
+    assert only.targets.tolist() == rows.targets["text"].tolist()
+    with refused("several"):
+        CATALOG.explode()
+    with refused("text"):
+        both.explode("n")
+
+
+@pytest.mark.parametrize("given", [["ab", "cd"], [["a"], []], [["a"], 3], [["a"], [3]]])
+def test_values_that_are_no_lists_of_one_type_are_refused(given: Any) -> None:
+    with refused("OneOf"):
+        OneOf(given)
