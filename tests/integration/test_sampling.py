@@ -42,6 +42,18 @@ TRANSFORMED: dict[str, Any] = {"frames": 4, "stride": 2, "size": (32, 32), "samp
 # Windows
 
 
+@pytest.mark.parametrize("path", ["jump/long.avi", "walk/b_frames.avi", "run/mjpeg.avi"])
+def test_windows_at_key_frames_begin_there(videos: Videos, path: str) -> None:
+    clip = ClipSpec(3, size=(16, 16), sampling="random", align="keyframe")
+    catalog = Catalog([path] * 40, root=videos.root, duplicates=True)
+    batches = decode_serially(catalog, clip, 1, info=True)
+    found = {info.frames[0].item(0) for *_, info in batches}
+    last = videos.frames[path] - 3
+    every = range(last + 1) if path == "run/mjpeg.avi" else range(0, last + 1, 12)
+    assert found <= {*every}
+    assert len(found) >= min(len(every), 10)
+
+
 def test_windows_by_time_need_no_scan_and_no_equal_rates(
     tmp_path: Path, client: Client, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -96,6 +96,8 @@ def _frames(r: random.Random) -> dict[str, Any]:
         how |= {"hop_s": 0.4} if "fps" in how else {"hop": r.choice([3, 7])}
     elif r.random() < 0.3:
         how["clips_per_video"] = r.randint(2, 4)
+    if sampling != "dense" and r.random() < 0.3:
+        how["align"] = "keyframe"
     if sampling != "dense" and r.random() < 0.2:
         how["views"] = 2
     how["short"] = r.choice(["loop", "hold", "zero", "drop"])
@@ -228,7 +230,8 @@ def any_length(r: random.Random, files: Files) -> Drawn:
     rate = {"fps": r.choice([7.5, 12.5])} if r.random() < 0.4 else {"stride": r.choice([1, 2, 4])}
     clip: Any = vl.ClipSpec(
         frames="all", max_frames=12, short=r.choice(["hold", "zero", "cut"]),
-        long=r.choice(["cut", "thin"]), **rate, **_pixels(r),
+        long=r.choice(["cut", "thin"]), align=r.choice([None, None, "keyframe"]), **rate,
+        **_pixels(r),
     )  # fmt: skip
     options: dict[str, Any] = {"buckets": r.choice([(4, 12), (3, 6, 12), (12,)])}
     if r.random() < 0.4:

@@ -19,6 +19,7 @@ Seconds = Literal["picture", "file"]
 Pixels = Literal["rgb24", "gray", "gray16", "yuv420p"]
 Scaling = Literal["bilinear", "nearest"]
 Span = Literal["window", "video"]
+Align = Literal["keyframe"]
 
 CROPS = {"three": 3, "five": 5}  # rows that each clip makes
 MOVED_CROPS = ("random", "resized", "box")  # crops that differ from clip to clip

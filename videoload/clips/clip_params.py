@@ -118,12 +118,13 @@ def drawn(
     at, mirror, across, down = draw(), draw(), draw(), draw()
     moment = moment_in(spec, clip.row, video, window) if spec.sampling == "at" else 0
     steps = clip.row.steps
-    frames = frames_of(spec, timeline(steps, video), window, clip.clip, own, at, moment)
+    seen = timeline(steps, video, with_keys=spec.align is not None)
+    frames = frames_of(spec, seen, window, clip.clip, own, at, moment)
     of = scaled_size(*video.shown_size(spec), spec.resize)
     region = (0, 0, *of)
     if spec.crop == "box":
-        seen = frames_at(steps, 0, video, frames)
-        region = _around(spec, video, clip.row, seen, of, draw)
+        shown = frames_at(steps, 0, video, frames)
+        region = _around(spec, video, clip.row, shown, of, draw)
     elif spec.crop == "resized":
         region = resized_region(of, spec.area, spec.ratio, draw)
     return Draws(frames, spec.flip and mirror < 0.5, across, down, clip.crop, region, of, own)

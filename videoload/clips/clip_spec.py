@@ -23,6 +23,7 @@ from videoload.clips.choices import (
     OF_SIZES,
     RATIO,
     WHOLE_FRAME,
+    Align,
     Crop,
     Edges,
     Frames,
@@ -102,6 +103,13 @@ class ClipSpec:
             else ``"center"``.
         clips_per_video: Clips of each row in an epoch, at least 1. Default 1. It stays 1 with
             ``"dense"``, which takes all windows.
+        align: ``"keyframe"``: a window of ``"random"``, ``"center"`` or ``"uniform"`` begins at a
+            key frame, so nothing before it is decoded. It is the last one at or before the frame
+            that it would begin with, or else the first one after it, of those where a window fits
+            into the video or segment; a segment without any gives the window that begins with its
+            first frame. So fewer windows exist: in a file with one key frame, a single one. Of
+            several files as one sample, it is the first part's key frame, and of steps with times
+            of their own, the first step that shows it or a later frame. Default None: at any frame.
         hop: Source frames from one window of ``"dense"`` to the next, at least 1. Default None:
             ``frames * stride``, so windows do not overlap. Not with ``fps``.
         hop_s: Seconds from one window of ``"dense"`` to the next, at least 0.001, instead of
@@ -259,6 +267,7 @@ class ClipSpec:
     max_frames: int | None = field(default=None, metadata=COUNTS)
     long: Long = "cut"
     seconds: Seconds = field(default="picture", metadata=COUNTS)
+    align: Align | None = None
 
     def __post_init__(self) -> None:
         self._check_any_length()
@@ -414,6 +423,10 @@ class ClipSpec:
              f'sampling="{self.sampling}" takes windows: leave span="{self.span}" out'),
             (self.span == "video" and (self.stride != 1 or self.fps is not None),
              'span="video" takes a frame from each part: leave stride and fps out'),
+            (self.align and takes_windows,
+             f'sampling="{self.sampling}" says where each window is: leave align out'),
+            (self.align and (self.span == "video" or self.long == "thin"),
+             'align is where a window begins: leave span="video" and long="thin" out'),
             (self.views > 1 and self.transform is None and not is_drawn(self),
              f"the {self.views} views of a sample would all be the same: make crop, flip or window "
              "random, or give jitter or a transform"),

@@ -61,7 +61,9 @@ class Pieces:
             times = array("d", np.concatenate(shifted).tobytes())
             fps = (frames / self.begins_s[-1]).limit_denominator(_MAX_DENOMINATOR)
         begins = None if any(info.begins is None for info in infos) else Fraction()
-        self.info = first._replace(frames=frames, fps=fps, times=times, begins=begins)
+        found = [at + info.key_frames for at, info in zip(self.firsts, infos, strict=False)]
+        keys = None if all(info.keys is None for info in infos) else np.concatenate(found).tobytes()
+        self.info = first._replace(frames=frames, fps=fps, times=times, begins=begins, keys=keys)
 
     def misfit(self) -> tuple[int, str] | None:
         """The first piece whose frames are not like those of the first one, and why."""

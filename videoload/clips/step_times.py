@@ -76,11 +76,15 @@ def runs_of(times: Times, fps: float, rounding: Times) -> bytes:
     return np.stack([first, times[first]], 1).astype("<f8").tobytes()
 
 
-def timeline(steps: StepTimes | None, video: VideoInfo) -> VideoInfo:
-    """The video as if its frames were the steps; without steps, the video itself."""
+def timeline(steps: StepTimes | None, video: VideoInfo, *, with_keys: bool = False) -> VideoInfo:
+    """The video as if its frames were the steps; without steps, the video itself. ``with_keys``:
+    its key frames are steps as well, if it is that of the first part. Raises UnfitError."""
     if steps is None:
         return video
-    return video._replace(frames=steps.count, fps=steps.rate, times=None)
+    keys = None
+    if with_keys and video.keys is not None:
+        keys = np.searchsorted(_frames_of(steps, 0, video), video.key_frames).tobytes()
+    return video._replace(frames=steps.count, fps=steps.rate, times=None, keys=keys)
 
 
 def frames_at(steps: StepTimes | None, part: int, video: VideoInfo, numbers: Ints) -> Ints:

@@ -28,7 +28,8 @@ class VideoInfo(NamedTuple):
     come at uneven distances, ``times`` has the time of each, in seconds from the first. ``begins``
     is when the first is shown, in seconds of the container, where its sound is; None if nothing
     tells. ``aspect`` is the width of a stored pixel by its height, as players show it. ``late`` is
-    how many seconds after the beginning of the file the first frame is shown.
+    how many seconds after the beginning of the file the first frame is shown. ``keys``: the frames
+    at which decoding can begin, int64 in rising order, the first one among them; None: all.
     """
 
     frames: int
@@ -42,6 +43,12 @@ class VideoInfo(NamedTuple):
     begins: Fraction | None = Fraction()
     aspect: Fraction = Fraction(1)
     late: Fraction = Fraction()
+    keys: bytes | None = None
+
+    @property
+    def key_frames(self) -> npt.NDArray[np.int64]:
+        """The frames at which decoding can begin."""
+        return np.arange(self.frames) if self.keys is None else np.frombuffer(self.keys, np.int64)
 
     @property
     def coded_size(self) -> tuple[int, int]:

@@ -7,8 +7,9 @@ follows from the rate; where they do not, each frame has its own.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 
@@ -30,6 +31,8 @@ from videoload.clips.regions import generator
 from videoload.clips.rows import Video
 from videoload.clips.step_times import StepTimes
 from videoload.clips.video_info import VideoInfo
+
+Start = Callable[[int], int]  # of a window, by the last frame that it may begin with
 
 _PARTS = 1 << 128  # the bits of a seed above 64 select a generator
 
@@ -102,12 +105,13 @@ def frames_of(
     if spec.sampling == "at" or spec.edges is not None:
         found = _around(spec, last - first, video.fps, times, clip, moment - first)
         return with_edges(spec, found, first, last, moment)
+    start = partial(_start, spec, video, first, times, clip, at)
     if spec.span == "video":
         found = _of_parts(spec, last - first, clip, seed)
     elif spec.fps is not None and times is not None:
-        found = _at_times(spec, times, clip, at)
+        found = _at_times(spec, times, clip, start)
     else:
-        found = _at_steps(spec, last - first, video.fps, times, clip, at)
+        found = _at_steps(spec, last - first, video.fps, times, clip, start)
     return first + found if spec.short != "zero" else np.where(found < 0, -1, first + found)
 
 
@@ -208,7 +212,7 @@ def _times(video: VideoInfo, first: int, last: int) -> Times | None:
 
 
 def _at_steps(
-    spec: ClipSpec, frames: int, fps: Fraction, times: Times | None, clip: int, at: float
+    spec: ClipSpec, frames: int, fps: Fraction, times: Times | None, clip: int, start: Start
 ) -> Ints:
     """The clip's frames in a video of ``frames`` frames, by their numbers."""
     step = _step_of(spec, fps)
@@ -218,14 +222,14 @@ def _at_steps(
             windows = _windows(spec, frames, fps, times)
             begin = min(clip, windows - 1) * _hop(spec, fps) + near(fps)
             return _grid(spec.frames, step, begin)
-        return offsets + _start(spec, frames - span, fps, times, clip, at)
+        return offsets + start(frames - span)
     _check_length(spec, frames, span)
     if spec.short == "zero":
         return np.where(offsets < frames, offsets, -1)
     return offsets % frames if spec.short == "loop" else np.minimum(offsets, frames - 1)
 
 
-def _at_times(spec: ClipSpec, times: Times, clip: int, at: float) -> Ints:
+def _at_times(spec: ClipSpec, times: Times, clip: int, start: Start) -> Ints:
     """The frames that a player shows every ``1 / fps`` seconds, in a video whose frames come at
     uneven distances: at ``times`` in seconds."""
     assert spec.fps is not None
@@ -237,7 +241,7 @@ def _at_times(spec: ClipSpec, times: Times, clip: int, at: float) -> Ints:
     if spec.sampling == "dense" and (hop_s := hop_seconds(spec)) is not None:
         begin += min(clip, max(0, _windows(spec, frames, Fraction(), times) - 1)) * hop_s
     else:
-        begin = times[_start(spec, max(0, fitting - 1), Fraction(), times, clip, at)]
+        begin = times[start(max(0, fitting - 1))]
     if not fitting:
         if spec.short in ("drop", "error"):
             reason = f"lasts {lasts:.3g} s, a clip {wanted[-1]:.3g} s"
@@ -333,18 +337,30 @@ def _grid(frames: int, step: Fraction, begin: Fraction) -> Ints:
 
 
 def _start(
-    spec: ClipSpec, free: int, fps: Fraction, times: Times | None, clip: int, at: float
+    spec: ClipSpec,
+    video: VideoInfo,
+    first: int,
+    times: Times | None,
+    clip: int,
+    at: float,
+    free: int,
 ) -> int:
-    """First frame of the window, from 0 to ``free``."""
+    """First frame of the window, from 0 to ``free``, counted from the ``first`` of its segment."""
     match spec.sampling:
         case "random":
-            return int(at * (free + 1))
+            start = int(at * (free + 1))
         case "uniform" if spec.clips_per_video > 1:
-            return free * clip // (spec.clips_per_video - 1)
+            start = free * clip // (spec.clips_per_video - 1)
         case "dense":
-            return min(_place(spec, fps, times, clip), free)
+            start = min(_place(spec, video.fps, times, clip), free)
         case _:
-            return free // 2
+            start = free // 2
+    if spec.align is None or video.keys is None:
+        return start
+    keys = video.key_frames - first
+    keys = keys[(keys >= 0) & (keys <= free)]
+    before = int(np.searchsorted(keys, start, "right")) - 1
+    return keys.item(max(0, before)) if len(keys) else 0
 
 
 def _hop(spec: ClipSpec, fps: Fraction) -> Fraction:

@@ -61,7 +61,8 @@ def _why_not(spec: ClipSpec) -> str:
 def scaling_of(spec: ClipSpec) -> Scaling:
     """What decides how a frame is scaled, beside the frame itself: specs that agree in it share
     their frames."""
-    return Scaling(scaling_key(spec), spec.sampling in ("random", "dense"))
+    is_anywhere = spec.sampling in ("random", "dense") and spec.align is None
+    return Scaling(scaling_key(spec), is_anywhere)
 
 
 class FoundVideo(NamedTuple):

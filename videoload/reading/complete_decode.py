@@ -100,7 +100,10 @@ def decode_index(file: VideoFile, tick: Tick) -> tuple[VideoIndex, Report]:
     order = Order(len(sums), rows, compact(ordinals[:-1]), np.array(sums, np.uint32))
     noted = NotedPackets(np.array([packet.sum for packet in packets], np.uint32))
     return VideoIndex(
-        info, order, noted=None if opened.has_places else noted, opening=file.opening
+        info._replace(keys=order.keys),
+        order,
+        noted=None if opened.has_places else noted,
+        opening=file.opening,
     ), report
 
 

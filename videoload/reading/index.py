@@ -115,14 +115,15 @@ class VideoIndex(NamedTuple):
             None if self.avi is None else self.avi.sizes,
             None if self.noted is None else self.noted.sums,
         ]  # fmt: skip
-        return 2000 + sum(array.nbytes for array in arrays if array is not None)
+        keys = len(info.keys or b"")
+        return 2000 + keys + sum(array.nbytes for array in arrays if array is not None)
 
     def to_bytes(self, of: bytes = b"") -> bytes:
         """It as bytes, for the disk, with a checksum of them and of the file that it is ``of``.
         Numbers that rise are written as their steps, which are small and alike."""
         order, avi = self.order, self.avi
         stored = _Stored(
-            self.info, _steps(order.starts), order.ordinals, order.sums,
+            self.info._replace(keys=None), _steps(order.starts), order.ordinals, order.sums,
             None if avi is not None or self.positions is None else _steps(self.positions),
             avi and avi._replace(positions=_steps(avi.positions - _before(avi.sizes))),
             None if self.noted is None else self.noted.sums,
@@ -149,8 +150,8 @@ class VideoIndex(NamedTuple):
         order = Order(stored.info.frames, starts, stored.ordinals, stored.sums, stored.unreferenced)
         noted = None if stored.noted is None else NotedPackets(stored.noted)
         return cls(
-            stored.info, order, positions if avi is None else avi.positions, avi, noted,
-            stored.opening,
+            stored.info._replace(keys=order.keys), order,
+            positions if avi is None else avi.positions, avi, noted, stored.opening,
         )  # fmt: skip
 
     def check(self, size: int) -> None:
@@ -346,6 +347,7 @@ def _index(
     ordinals = None if ordinals is None else compact(ordinals)
     order = Order(frames, compact(rows), ordinals, unreferenced=unreferenced)
     positions = None if table.noted is not None else compact(table.positions)
+    info = info._replace(keys=order.keys)
     return VideoIndex(info, order, positions, table.avi, table.noted, opening)
 
 

@@ -51,6 +51,12 @@ class Order:
         """Whether headers prove it."""
         return self.sums is None
 
+    @cached_property
+    def keys(self) -> bytes | None:
+        """As `VideoInfo.keys`: where groups begin, and the beginning of the file."""
+        keys = np.unique([0, *self._firsts])
+        return None if len(keys) == self.frames else keys.astype(np.int64).tobytes()
+
     def group_of(self, ordinal: int) -> int:
         """The number of the group that a frame is in; -1 before the first group."""
         return bisect_right(self._firsts, ordinal) - 1

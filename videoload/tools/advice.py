@@ -21,6 +21,8 @@ from videoload.tools.scan_journal import ScanRow
 
 CLIP_FRAMES = 16  # of a usual clip
 FAR = 250  # frames between key frames; beyond that, a clip takes long to reach
+_STRIDE = 2  # of a usual clip
+_WORTH = 1.5  # times fewer frames: then an option that changes which windows exist is proposed
 _OUT_OF_BALANCE = 3  # the largest class has this many times the files of the smallest
 _WHOLE = 0.95  # of the frames that a header says: files with B-pictures may say one more
 _NAMED = 3  # files that a line names
@@ -115,6 +117,22 @@ def long_groups(rows: Sequence[ScanRow], root: Path | None) -> list[str]:
         "to seek to: a random clip takes long to reach. Encode them again with a key frame every "
         "12 to 50 frames:",
         f"  ffmpeg -i {shlex.quote(source)} -c:v {codec} -g 12 -an {shlex.quote(new)}",
+    ]
+
+
+def aligned(segments: Sequence[ScanRow]) -> list[str]:
+    """A line if windows that begin at key frames save much of what a random one decodes."""
+    span, saved, left = (CLIP_FRAMES - 1) * _STRIDE + 1, 0.0, 0.0
+    for row in (row for row in segments if row.good):
+        apart, places = row.key_distance or row.frames, max(1, row.length - span + 1)
+        saved += (min(apart, places) - 1) / 2
+        left += min(row.length, span) + (max(0.0, apart - places) / 2 if row.first else 0.0)
+    if not left or 1 + saved / left <= _WORTH:
+        return []
+    return [
+        f"a random clip ({CLIP_FRAMES} frames, every {_STRIDE}nd) takes {1 + saved / left:.1f} "
+        'times as many frames as one that begins at a key frame: ClipSpec(..., align="keyframe"); '
+        "fewer windows exist then"
     ]
 
 

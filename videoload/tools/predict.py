@@ -196,7 +196,7 @@ def _dense(clip: ClipSpec, average: Average | None) -> ClipSpec:
     ):  # fmt: skip
         if is_wrong:
             raise SpecError(f"predict {why}")
-    return replace(clip, sampling="dense")
+    return replace(clip, sampling="dense", align=None)
 
 
 def _run(spec: ClipSpec, batch_size: int) -> int:

@@ -136,6 +136,7 @@ def _charts(
     store = advice.store(good)
     aspects = [row.width / row.height for row in good if row.height]
     sizes = advice.sizes(segments)
+    apart = [*advice.long_groups(good, root), *advice.aligned(segments)]
     fit = [*_of_lengths(good), "\n".join(advice.buckets(segments))]
     return [
         _histogram("frames in a file", [row.frames for row in good], fit),
@@ -146,7 +147,7 @@ def _charts(
         _kinds("codec", (f"{row.codec} in {row.container or '?'}" for row in good), []),
         _histogram(
             "frames from a key frame to the next", distances,
-            ["\n".join(found)] if (found := advice.long_groups(good, root)) else [],
+            ["\n".join(apart)] if apart else [],
         ),
         _histogram("MB of a file", [row.file_bytes / 1e6 for row in good], []),
     ]  # fmt: skip

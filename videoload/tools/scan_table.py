@@ -94,7 +94,7 @@ def scan_summary(
         lines.append(f"{damaged} damaged but usable: decoding skips or repairs what is broken")
     lines += [*advice.buckets(segments), *advice.sizes(segments)]
     lines.append(advice.store(rows))
-    lines += advice.long_groups(rows, root)
+    lines += [*advice.long_groups(rows, root), *advice.aligned(segments)]
     lines += [advice.balance(rows), advice.recordings(rows)]
     lines += advice.copies_lines(copies)
     if journal is not None and journal.file.exists():

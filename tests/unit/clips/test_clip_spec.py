@@ -74,7 +74,8 @@ REFUSED: list[tuple[str, list[dict[str, Any]]]] = [
     *((f"{name}", [{name: value} for value in (0, -1, 1.0, True)])
       for name in ("frames", "stride", "clips_per_video", "resize", "views", "max_frames")),
     *((f"{name}.*'x'", [{name: "x"}])
-      for name in ("crop", "sampling", "short", "pixels", "span", "scaling", "edges", "frames")),
+      for name in ("crop", "sampling", "short", "pixels", "span", "scaling", "edges", "align",
+                   "frames")),
     *((f"{name}", [{"sampling": "dense", name: 0}]) for name in ("hop", "hop_s")),
     *((f"{name}.*2147483647", [{"sampling": sampling, name: 2**31}]) for name, sampling in
       (("stride", None), ("clips_per_video", None), ("hop", "dense"), ("size", None))),
@@ -121,6 +122,9 @@ REFUSED: list[tuple[str, list[dict[str, Any]]]] = [
     *(("offsets", [{"frames": 0, "offsets": (0, 1), **more}]) for more in
       ({}, {"sampling": "dense"}, {"sampling": "at", "stride": 2}, {"sampling": "at", "fps": 5})),
     ("edges", [{"edges": "hold"}, {"edges": "zero", "sampling": "at", "short": "drop"}]),
+    ("align", [{"align": "keyframe", **more} for more in (
+        {"sampling": "dense"}, {"sampling": "at", "edges": "zero"}, {"span": "video"},
+        {"max_frames": 8, "long": "thin"})]),
     ("transform", [{"output": ((2,), "f4")}]),
     ("output", [{"transform": "a:f", "output": wrong}
                 for wrong in ((2, "f4"), ((2,), "O"), (2,), "f4")]),

@@ -90,6 +90,10 @@ def test_what_all_pieces_tell_is_told_of_the_recording() -> None:
     mixed = Pieces([first, VideoInfo(5, Fraction(), 64, 48)]).info
     assert (mixed.fps, mixed.times) == (Fraction(), None)
     assert Pieces([first, first._replace(begins=None)]).info.begins is None
+    assert Pieces([first, first]).info.keys is None
+    some = first._replace(keys=np.array([0, 7]).tobytes())
+    found = Pieces([some, mixed._replace(frames=2), some]).info
+    assert found.key_frames.tolist() == [0, 7, 10, 11, 12, 19]
 
 
 @pytest.mark.parametrize(

@@ -77,6 +77,21 @@ def test_files_that_begin_later_are_compared_by_their_own_time() -> None:
     assert frames_at(row, 0, late, np.arange(3)).tolist() == [2, 3, 4]
 
 
+def test_a_window_at_a_key_frame_begins_with_the_step_that_shows_it() -> None:
+    spec = SampleSpec({
+        "a": ClipSpec(2, sampling="random", align="keyframe", size=(8, 8)),
+        "b": ClipSpec(2, size=(8, 8)),
+    })  # fmt: skip
+    row = steps([n / 10 for n in range(20)], begins_s=(1.0, 0.0))
+    keys = np.array([0, 30, 45, 60])  # of 30 a second: step 0, step 5, and one between 10 and 11
+    videos = {"a": video(99, 30)._replace(keys=keys.tobytes()), "b": video(99, 30)}
+    drawn = [
+        sample_params(spec, videos, Clip(seed, row=Video("", steps=row))) for seed in range(50)
+    ]
+    assert {each.clips["a"][0].frames.item(0) for each in drawn} == {30, 45, 60}
+    assert {each.clips["b"][0].frames.item(0) for each in drawn} == {0, 15, 30}
+
+
 def test_each_part_shows_a_step_at_its_own_rate_and_offsets_are_steps() -> None:
     around: dict[str, Any] = {"sampling": "dense", "hop": 1, "edges": "hold", "size": (8, 8)}
     spec = SampleSpec({

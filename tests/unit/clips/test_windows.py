@@ -373,6 +373,36 @@ def test_a_segment_of_a_frame_that_is_shown_for_no_time_has_that_frame(short: An
             assert count_windows(dense(**usual | changes), video, (1, end))[0] >= 1
 
 
+# Windows at key frames
+
+
+@patient
+@given(
+    videos(), st.sets(st.integers(1, 299)), st.integers(0, 250), st.integers(0, 1 << 63),
+    st.sampled_from([{"stride": 2}, {"fps": 12.5}, {"fps": 40}, {"max_frames": 4}]),
+    st.sampled_from(["random", "center", "uniform"]),
+)  # fmt: skip
+def test_a_window_begins_at_the_key_frame_before_it_among_those_that_fit(
+    video: VideoInfo, keys: set[int], start: int, seed: int, changes: dict[str, Any], sampling: Any
+) -> None:
+    found = np.array(sorted({0, *keys} & {*range(video.frames)}))
+    video = video._replace(keys=found.tobytes())
+    row = Video("", start=min(start, video.frames - 1))
+    spec = ClipSpec(**{"frames": 4, "size": (8, 8), "sampling": sampling} | changes)
+    ends = replace(spec, sampling="uniform", clips_per_video=2)
+
+    def shown(spec: ClipSpec, number: int) -> list[int]:
+        return [*map(int, clip_params(spec, video, Clip(seed, number, row=row)).frames)]
+
+    usual, aligned = shown(spec, 1), shown(replace(spec, align="keyframe"), 1)
+    last = shown(ends, 1)[0]
+    fitting = [key for key in found.tolist() if row.start <= key <= last]
+    before = [key for key in fitting if key <= usual[0]]
+    wanted = (before[-1:] or fitting[:1] or [row.start])[0]
+    every = replace(spec, sampling="uniform", clips_per_video=last - row.start + 1)
+    assert aligned == shown(every, wanted - row.start), "a window as there is without align"
+
+
 # Times that were rounded
 
 NTSC = [Fraction(24000, 1001), Fraction(60000, 1001)]

@@ -85,7 +85,7 @@ def test_an_index_survives_as_bytes(
         unreferenced=None if is_referenced else np.arange(frames, dtype=np.uint8) % 2,
     )  # fmt: skip
     again = VideoIndex.from_bytes(VideoIndex(info, order).to_bytes())
-    assert again.info == info
+    assert again.info == info._replace(keys=order.keys)
     for name in ("starts", "sums", "unreferenced"):
         assert np.array_equal(getattr(again.order, name), getattr(order, name))
 

@@ -46,3 +46,4 @@ def test_what_comes_before_the_first_key_frame_is_reached_from_the_beginning() -
     assert order.group_of(3) == -1
     assert order.start(-1) == KeyFrame(0, 0, 0, -1)
     assert order.members(-1) == range(4)
+    assert np.frombuffer(order.keys or b"", np.int64).tolist() == [0, 4]

@@ -78,6 +78,17 @@ def test_long_groups_come_with_the_command_that_corrects_the_worst() -> None:
     assert other == "  ffmpeg -i d.mov -c:v mpeg4 -q:v 3 -g 12 -an d.avi"
 
 
+def test_windows_at_key_frames_are_proposed_where_they_decode_less() -> None:
+    assert advice.aligned([row("a", frames=250, key_frames=20)]) == [], "one every 12"
+    assert advice.aligned([row("a", frames=40, key_frames=1)]) == [], "few windows fit"
+    assert advice.aligned([row("b", frames=0)]) == []
+    (line,) = advice.aligned([row("a", frames=10_000, key_frames=40)] * 3)
+    assert "5.0 times" in line
+    assert 'align="keyframe"' in line
+    parts = [row("a", frames=10_000, key_frames=40, start=at, end=at + 40) for at in (90, 900)]
+    assert advice.aligned(parts) == [], "most segments are far from any key frame"
+
+
 def test_classes_out_of_balance_are_named() -> None:
     rows = [row(f"{i}", "run") for i in range(6)] + [row(f"w{i}", "walk") for i in range(2)]
     assert all(word in advice.balance(rows) for word in ("6 of run", "2 of walk", "75%"))
