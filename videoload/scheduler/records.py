@@ -48,6 +48,7 @@ import numpy as np
 import numpy.typing as npt
 
 from videoload.activity import Activity
+from videoload.backoff import Backoff
 from videoload.errors import Fault, VideoloadError
 from videoload.plan.batches import Sample
 from videoload.plan.plan import Plan
@@ -60,6 +61,7 @@ from videoload.worker.stall_clock import StallClock
 LEASE_CLIPS = 16  # at most, unless they come from one video
 MAX_CLIPS = 64  # at most, if they come from one video: one pass over it decodes them all
 NO_INFO = np.empty(0)
+_PAUSES_S = 2.0, 60.0  # of a worker that makes mistakes: the first, and the longest
 _MAX_SILENT = 3  # workers, until the first of them is noted
 
 
@@ -478,7 +480,7 @@ class Worker:
     is_blamed: bool = False  # since it was last heard, a chunk noted that it never answers
     answered: bool = False  # it has answered a lease
     mistakes: float = 0.0  # clips that it failed at and others decoded, less a part of its answers
-    pause_s: float = 0.0  # its last one
+    pauses: Backoff = field(default_factory=lambda: Backoff(*_PAUSES_S))
     paused_until: float = -math.inf
     pace: Pace = field(init=False)
 

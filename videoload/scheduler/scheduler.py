@@ -77,10 +77,8 @@ _LATE, _LATE_S = 3.0, 0.1  # a lease is late after this many times what it shoul
 # refuses. A worker that never said a whole word is taken to be as far away.
 _WAITED_S = 2.0
 # A worker gets a pause after this many mistakes: clips that it failed at and others could decode.
-# Ten clips that it decodes make up for one. Each pause is twice as long as the one before, up to a
-# minute.
+# Ten clips that it decodes make up for one.
 _MISTAKES, _AMENDS = 3, 0.1
-_PAUSE_S, _MAX_PAUSE_S = 2.0, 60.0
 
 
 class LeaseTable:
@@ -501,10 +499,9 @@ class LeaseTable:
         if self.pool.get(worker.id) is None or worker.mistakes < _MISTAKES:
             return
         worker.mistakes = 0.0
-        worker.pause_s = seconds = min(2 * worker.pause_s or _PAUSE_S, _MAX_PAUSE_S)
-        worker.paused_until = now + seconds
+        worker.paused_until = now + worker.pauses.next_s()
         self.pool.file(worker)
-        self._outbox.append(Warn(worker.id, said.reason, seconds))
+        self._outbox.append(Warn(worker.id, said.reason, worker.pauses.pause_s))
 
     # What is granted next
 

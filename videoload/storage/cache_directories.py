@@ -22,6 +22,7 @@ from tempfile import TemporaryFile
 from typing import BinaryIO, Literal
 
 from videoload.arguments import real
+from videoload.backoff import Backoff
 from videoload.errors import SpecError
 from videoload.logs import Log
 
@@ -291,7 +292,7 @@ def locked(file: Path, wait_s: float) -> Iterator[BinaryIO]:
     another process holds the lock for ``wait_s``, perhaps stopped by Ctrl-Z."""
     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
     with os.fdopen(os.open(file, flags, 0o600), "r+b") as opened:
-        until, (pause, longest) = time.monotonic() + wait_s, _LOOK_S
+        until, pauses = time.monotonic() + wait_s, Backoff(*_LOOK_S)
         while True:
             try:
                 fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -301,6 +302,5 @@ def locked(file: Path, wait_s: float) -> Iterator[BinaryIO]:
                     raise TimeoutError(
                         errno.ETIMEDOUT, "another process holds its lock, and may be stopped"
                     ) from None
-            time.sleep(pause)
-            pause = min(2 * pause, longest)
+            time.sleep(pauses.next_s())
         yield opened

@@ -27,7 +27,7 @@ class DaemonPool:
     order in which they were given. Unless they ``stay``, they end when no job is left."""
 
     def __init__(self, name: str, limit: int, *, stay: bool = True) -> None:
-        self.limit = limit
+        self._limit = limit
         self._stay = stay
         self._name = name
         self._begin()
@@ -83,7 +83,7 @@ class DaemonPool:
                 thread.join(max(0.0, until - time.monotonic()))
 
     def _call_threads(self) -> None:
-        now = min(self.jobs, self.limit)
+        now = min(self.jobs, self._limit)
         self._changed.notify(max(0, now - self._running))
         while len(self._threads) < now:
             thread = threading.Thread(target=self._run, name=self._name, daemon=True)
@@ -107,12 +107,11 @@ class DaemonPool:
             del job, future, work  # the result would stay in memory until the next job
             with self._changed:
                 self._running -= 1
-                self._call_threads()  # the limit may be higher now
 
     def _next(self) -> tuple[Future[Any], Callable[[], Any]] | None:
         with self._changed:
             while not self._stopped:
-                if self._jobs and self._running < self.limit:
+                if self._jobs:
                     self._running += 1
                     return self._jobs.popleft()
                 if not self._stay:

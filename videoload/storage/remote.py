@@ -16,7 +16,6 @@ one byte is, which tells that the version is still the one there.
 
 from __future__ import annotations
 
-import os
 import posixpath
 import secrets
 import threading
@@ -24,9 +23,8 @@ import weakref
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from functools import partial
-from tempfile import TemporaryFile
 
 from cachetools import LRUCache
 
@@ -49,12 +47,10 @@ from videoload.storage.files import (
 from videoload.storage.shards import Shards, split_path, walk
 from videoload.storage.stores import (
     Fetcher,
-    NoPartsError,
     Part,
     RefusedError,
     UnavailableError,
     tells_versions,
-    writing_whole,
 )
 
 FILE_BYTES = 32 << 20  # of one file that stay in memory
@@ -122,13 +118,11 @@ class RemoteFile:
         self._blocks = Blocks(self.size, FILE_BYTES)
         self._coming: dict[int, Future[None]] = {}  # blocks
         self._noted: set[int] = set()  # blocks
-        self._whole: int | None = None  # a file with all of it, if the server sends no parts of it
-        self._whole_lock = threading.Lock()
 
     @property
     def held(self) -> int:
         """How many bytes are here."""
-        return self.size if self._whole is not None else self._blocks.bytes
+        return self._blocks.bytes
 
     def add(self, first: int, data: memoryview) -> None:
         """The bytes from this block on came."""
@@ -146,23 +140,15 @@ class RemoteFile:
         """Keep no bytes."""
         with self._lock:
             self._blocks.clear()
-            if self._whole is not None:
-                self._whole = None
-                self._close()
 
     def want(self, ranges: Iterable[tuple[int, int]]) -> None:
         """Ask for what is neither here nor on its way; of a file that is not seen yet, for a byte
         at least. Raises StorageError."""
         numbers = numbers_of(ranges, self.size)
         with self._lock:
-            if self._whole is not None:
-                return
             missing = [n for n in numbers if n not in self._blocks and n not in self._coming]
             missing = self._not_cached(sorted(missing)[:_MAX_WANTED])
-            if missing and not self._fetcher.sends_parts(self._object):
-                requested = [range(-(-self.size // BLOCK_BYTES))]
-            else:
-                requested = requests(missing)
+            requested = requests(missing)
             if not (requested or self._coming or self.known.is_seen):
                 requested = [_ONE_BYTE]
             for part in requested:
@@ -208,7 +194,7 @@ class RemoteFile:
     def lacks(self, at: int) -> bool:
         """Whether a byte is neither here nor on its way."""
         number = at // BLOCK_BYTES
-        is_known = number in self._blocks or number in self._coming or self._whole is not None
+        is_known = number in self._blocks or number in self._coming
         return not is_known and at < self.size
 
     def read(self, at: int, length: int) -> memoryview:
@@ -216,8 +202,6 @@ class RemoteFile:
         StorageError."""
         while at < self.size:
             with self._lock:
-                if self._whole is not None:
-                    return memoryview(os.pread(self._whole, length, at))
                 data = self._blocks.read(at, length)
                 requested = self._coming.get(at // BLOCK_BYTES)
             if data is not None:
@@ -232,14 +216,10 @@ class RemoteFile:
         begin = self._begin + max(0, numbers.start * BLOCK_BYTES)
         end = self._begin + min(max(1, numbers.stop * BLOCK_BYTES), self.size)
         try:
-            if self._fetcher.sends_parts(self._object):
-                with suppress(NoPartsError):
-                    got = self._fetcher.get(self._object, begin, end, self.known.tag)
-                    self.add(max(0, numbers.start), got.data)
-                    if got.at < end:
-                        raise FileReplacedError
-                    return
-            self._get_whole(numbers)
+            got = self._fetcher.get(self._object, begin, end, self.known.tag)
+            self.add(max(0, numbers.start), got.data)
+            if got.at < end:
+                raise FileReplacedError
         except RefusedError as error:
             raise UnreadableError(self.name, f"cannot be read: {error}") from None
         except UnavailableError:
@@ -248,28 +228,6 @@ class RemoteFile:
             with self._lock:
                 for number in numbers:
                     self._coming.pop(number, None)
-
-    def _get_whole(self, numbers: range) -> None:
-        """Fetch all of the file, in its order, unless another thread just did."""
-        if self._begin:
-            raise UnreadableError(self.name, "cannot be read: archives need Range requests")
-        with self._whole_lock:
-            if self._whole is not None or all(number in self._blocks for number in numbers):
-                return
-            fits = self.size <= FILE_BYTES
-            with nullcontext() if fits else TemporaryFile() as file:
-                if file is not None:  # a server that lies about the size must not fill the disk
-                    with writing_whole():
-                        os.posix_fallocate(file.fileno(), 0, self.size)
-                got = self._fetcher.get(self.name, 0, self.size, self.known.tag, file)
-                if got.at < self.size:
-                    raise FileReplacedError
-                if file is None:
-                    self.add(0, got.data)
-                else:
-                    file.flush()
-                    self._whole = os.dup(file.fileno())
-                    self._close = weakref.finalize(self, os.close, self._whole)
 
 
 class Reader:

@@ -8,7 +8,7 @@ import stat
 from pathlib import Path
 
 from videoload.errors import FileReplacedError, StorageError
-from videoload.storage.stores import Fetcher, NoPartsError, UnavailableError
+from videoload.storage.stores import Fetcher, UnavailableError
 
 _FIRST_BYTES = 1 << 20
 _TRIES = 3  # of an object that changes while it is read
@@ -63,10 +63,7 @@ def _of_url(url: str, name: str, most: int) -> bytes | None:
                     return None
                 if part.end == part.size:
                     return bytes(part.data)
-                try:
-                    rest = fetcher.get(name, part.end, part.size, part.tag)
-                except NoPartsError:
-                    return bytes(fetcher.get(name, 0, part.size, part.tag).data)
+                rest = fetcher.get(name, part.end, part.size, part.tag)
                 return b"".join((part.data, rest.data))
             except FileReplacedError:
                 continue

@@ -5,8 +5,11 @@ only the rest is asked for. If nothing comes for `GIVE_UP_S`, it fails with a St
 not the video's fault. It fails at once if the object is not there (UnavailableError) or is another
 one (FileReplacedError). Whatever else goes wrong is its fault if the storage answers for others,
 and then it fails for this object alone (RefusedError): one object must not stop those that wait for
-the rest. If an object is sent whole in the place of a part, no part of it is asked for again:
-whoever needs more reads it whole, once.
+the rest.
+
+obstore's own retries are off, since what is tried again here is more than it tries: it raises at
+once for 401 and 403 (keys expire, and are replaced), says nothing while it waits (the log and the
+verdict name the storage), and cannot be ended, nor told that the storage answers for others.
 
 A thread that waits for its answer takes a third less of a core than asyncio for the same request.
 All of it needs the extra ``[remote]`` (obstore), which is imported when the first URL is opened.
@@ -19,15 +22,15 @@ import random
 import re
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import CancelledError, Future
 from concurrent.futures import TimeoutError as WaitTimeoutError
-from contextlib import contextmanager
 from datetime import timedelta
 from functools import partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, BinaryIO, TypeVar
 
+from videoload.backoff import Backoff
 from videoload.errors import FileReplacedError, StorageError
 from videoload.logs import Log
 from videoload.storage.daemon_pool import DaemonPool
@@ -49,9 +52,7 @@ SILENCE_S = 20.0  # a request is made again if no byte of its answer comes for s
 _NEVER = timedelta(days=1)  # a whole answer may take any time
 _RANGES = re.compile(r"Requested \d+\.\.\d+, got \d+\.\.\d+")
 _STATUS = re.compile(r"\b([345]\d\d) ([A-Z][A-Za-z ]+)")
-_FEWEST_AT_ONCE, _FIRST_AT_ONCE, _MOST_AT_ONCE = 2, 8, 32  # requests
-_SLOW, _FAST = 125e3, 250e3  # bytes/s of a request, to have fewer or more of them at once
-_FEWEST_BYTES = 32 << 10  # of a request whose rate is looked at
+_AT_ONCE = 16  # requests
 _CHUNK_BYTES = 64 << 10  # the most that is asked for again after a fault
 OBJECT_S = 5.0  # an object that fails for so long is at fault itself, if others are given
 _BUSY = "429", "503"  # say something of the storage, also if it answers for others
@@ -128,10 +129,15 @@ class Store:
         Raises:
             StorageError: Nothing comes, or the storage refuses everything.
         """
-        from obstore.exceptions import BaseError, PermissionDeniedError, UnauthenticatedError
+        from obstore.exceptions import (
+            BaseError,
+            NotSupportedError,
+            PermissionDeniedError,
+            UnauthenticatedError,
+        )
 
         store = self.open()
-        pause_s, since = _PAUSE_S, time.monotonic()
+        pauses, since = Backoff(_PAUSE_S, _MAX_PAUSE_S), time.monotonic()
         while not self._stopped.is_set():
             before = come()
             try:
@@ -142,8 +148,11 @@ class Store:
                     break
                 now = time.monotonic()
                 if come() > before:
-                    pause_s, since = _PAUSE_S, now
+                    since = now
+                    pauses.reset()
                 others_are_given = failed(error, now - since)
+                if isinstance(error, NotSupportedError) and not others_are_given:
+                    raise StorageError(f"{self.url}: {why(error)}") from None
                 self._tell(error, now, now - since)
                 if now - since > GIVE_UP_S and not others_are_given:
                     verb, hint = "does not answer", ""
@@ -152,8 +161,7 @@ class Store:
                         hint = "; renew the credentials of the workers"
                     why_not = f"{verb} for {GIVE_UP_S:g} s: {why(error)}{hint}"
                     raise StorageError(f"{self.url} {why_not}") from None
-            self._stopped.wait(_DRAW.uniform(0.5, 1) * pause_s)
-            pause_s = min(2 * pause_s, _MAX_PAUSE_S)
+            self._stopped.wait(_DRAW.uniform(0.5, 1) * pauses.next_s())
         raise CancelledError
 
     def _tell(self, error: Exception, now: float, failing_s: float) -> None:
@@ -190,6 +198,8 @@ def why(error: Exception) -> str:
         return "its redirects lead nowhere"
     if ranges := _RANGES.search(text):
         return f"other bytes than it was asked for come: {ranges[0]}"
+    if "Range request" in text:
+        return "it sends whole files, not the parts of them that are asked for (HTTP Range)"
     if "Content-Length" in text:
         return "it does not tell how long a file is (HTTP Content-Length)"
     return f"it cannot be reached{_by_proxy()}"
@@ -228,8 +238,10 @@ class Part:
         if self._file is None:
             self._pieces.append(piece)
         else:
-            with writing_whole():
+            try:
                 self._file.write(piece)
+            except OSError as error:  # no fault that passes
+                raise RefusedError(f"it cannot be written to a file: {error.strerror}") from None
         self.at += len(piece)
 
     @property
@@ -244,20 +256,6 @@ class SilentError(Exception):
     """Nothing has come for as long as somebody would wait."""
 
 
-class NoPartsError(Exception):
-    """The server sends only the whole object."""
-
-
-@contextmanager
-def writing_whole() -> Iterator[None]:
-    """Raises RefusedError for an OSError."""
-    try:
-        yield
-    except OSError as error:
-        what = "it comes whole or not at all, and cannot be written to a temporary file"
-        raise RefusedError(f"{what}: {error.strerror}") from None
-
-
 class Fetcher:
     """Fetches parts of the objects below ``url`` until it is stopped.
 
@@ -269,12 +267,10 @@ class Fetcher:
         self.came = 0  # bytes, since the owner of this looked at it last
         self._owner = threading.get_ident()
         self.store = Store(url)
-        self.threads = DaemonPool("videoload-fetch", _FIRST_AT_ONCE)
+        self.threads = DaemonPool("videoload-fetch", _AT_ONCE)
         self._lock = threading.Lock()
         self._good = ""  # the name of the object that was answered last
         self._refused: set[str] = set()  # names of objects that could not be read
-        self._sent_whole: set[str] = set()  # names of objects that came without being cut
-        self._is_logged = False  # of them
 
     def start(self, work: Callable[[], T]) -> Future[T]:
         """Do ``work``, which gets a part, in another thread. Raises StorageError."""
@@ -313,10 +309,6 @@ class Fetcher:
         """Whether an object has come."""
         return bool(self._good)
 
-    def sends_parts(self, name: str) -> bool:
-        """Whether the server sends parts of an object, as far as is known."""
-        return name not in self._sent_whole
-
     def look(self, name: str) -> tuple[int, str]:
         """Size and tag of an object that may be missing. Raises UnavailableError also if it is
         refused: some storages do not tell who may not list them that it is missing."""
@@ -325,16 +317,13 @@ class Fetcher:
 
         def failed(error: Exception, _: float) -> None:
             hint = why(error)
-            if isinstance(error, FileNotFoundError) or (
+            if isinstance(error, FileNotFoundError | NotSupportedError) or (
                 hint[0].isdigit() and hint[:3] not in _BUSY
             ):
                 raise UnavailableError(hint) from None
 
         def ask(store: ObjectStore) -> ObjectMeta:
-            try:
-                return obstore.get(store, name, options={"range": (0, 1)}).meta
-            except NotSupportedError:  # it sends no parts
-                return obstore.get(store, name).meta
+            return obstore.get(store, name, options={"range": (0, 1)}).meta
 
         meta = self.store.ask(ask, failed=failed)
         return meta["size"], tag_of(meta)
@@ -344,10 +333,12 @@ class Fetcher:
     ) -> Part:
         """The bytes [begin, end) of an object, or as many as it has; called by what was started.
         ``tag``: the one that the object must have, if it is known. ``file``: where to write them.
-        Raises StorageError, UnavailableError, FileReplacedError; and NoPartsError unless ``begin``
-        is 0.
-        """
-        from obstore.exceptions import PermissionDeniedError, UnauthenticatedError
+        Raises StorageError, UnavailableError, FileReplacedError."""
+        from obstore.exceptions import (
+            NotSupportedError,
+            PermissionDeniedError,
+            UnauthenticatedError,
+        )
 
         is_alone = False
 
@@ -355,9 +346,11 @@ class Fetcher:
             """The storage may have come back between a failure and the answer for others. So it
             counts if the object fails once more after that."""
             nonlocal is_alone
+            if isinstance(error, NotSupportedError) and not self._good:
+                return False  # no part of any object has come
             patience_s = GIVE_UP_S if why(error)[:3] in _BUSY else OBJECT_S
             if name in self._refused or isinstance(
-                error, PermissionDeniedError | UnauthenticatedError
+                error, PermissionDeniedError | UnauthenticatedError | NotSupportedError
             ):
                 patience_s = 0.0
             was_alone = is_alone
@@ -365,7 +358,6 @@ class Fetcher:
             if was_alone and is_alone:
                 self._refused.add(name)
                 raise RefusedError(why(error)) from None
-            self._note_rate(0)
             return is_alone
 
         part = Part(name, begin, end, tag, file)
@@ -373,45 +365,23 @@ class Fetcher:
         return part
 
     def _ask(self, part: Part, store: ObjectStore) -> None:
-        is_part, begin = self.sends_parts(part.name), part.at
-        got = self._request(part, store) if is_part else None
-        if got is None:
-            self._sent_whole.add(part.name)  # a server such as Python's own
-            is_part = False
-            if part.begin:
-                raise NoPartsError
-            got = self._request(part, store, is_part=False)
-            assert got is not None
+        got = self._request(part, store)
         part.is_of(got.meta)
-        if not is_part and part.end < part.size and not self._is_logged:
-            self._is_logged = True
-            _log.warning(
-                "%s: the server does not support Range requests; whole files are read",
-                self.store.url,
-            )
-        at, began = begin if is_part else 0, time.monotonic()
         for chunk in got.stream(min_chunk_size=_CHUNK_BYTES):
-            part.add(memoryview(chunk)[max(0, part.at - at) : max(0, part.end - at)])
-            at += len(chunk)
-            if at >= part.end:
-                break
+            part.add(memoryview(chunk)[: part.end - part.at])
         self._good = part.name
         self._refused.discard(part.name)
-        if at - begin >= _FEWEST_BYTES:
-            self._note_rate((at - begin) / max(1e-9, time.monotonic() - began))
 
-    def _request(self, part: Part, store: ObjectStore, *, is_part: bool = True) -> GetResult | None:
-        """The answer, whose bytes come later; None if the server does not send parts."""
+    def _request(self, part: Part, store: ObjectStore) -> GetResult:
+        """The answer, whose bytes come later."""
         import obstore
-        from obstore.exceptions import NotSupportedError, PreconditionError
+        from obstore.exceptions import PreconditionError
 
-        options: GetOptions = {"range": (part.at, part.end)} if is_part else {}
+        options: GetOptions = {"range": (part.at, part.end)}
         if part.tag.startswith('"'):  # a weak one (W/"...") never matches
             options["if_match"] = part.tag
         try:
             return obstore.get(store, part.name, options=options)
-        except NotSupportedError:
-            return None
         except PreconditionError:
             raise FileReplacedError from None
         except FileNotFoundError as error:
@@ -438,16 +408,6 @@ class Fetcher:
         except Exception:
             return False
         return True
-
-    def _note_rate(self, rate: float) -> None:
-        """Have more requests at once if each comes fast, and fewer if they share a slow line: then
-        what is needed next comes before what is needed later."""
-        with self._lock:
-            limit = self.threads.limit
-            if rate > _FAST:
-                self.threads.limit = min(_MOST_AT_ONCE, limit + 1)
-            elif rate < _SLOW:
-                self.threads.limit = max(_FEWEST_AT_ONCE, limit * 3 // 4)
 
     def stop(self) -> None:
         """End: what was asked for does not come any more."""

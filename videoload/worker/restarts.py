@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import math
 
+from videoload.backoff import Backoff
+
 PAUSE_S, _MAX_PAUSE_S = 0.25, 15.0
 _GAVE_UP, _KILLED = 3, 6  # failed starts in a row: 1 s of pauses, and 8 s
 
@@ -22,10 +24,12 @@ class Restarts:
 
     def __init__(self) -> None:
         self.failed = 0  # starts in a row
+        self._pauses = Backoff(PAUSE_S, _MAX_PAUSE_S)
         self._last = self._next = -math.inf
 
     def worked(self) -> None:
         self.failed = 0
+        self._pauses.reset()
 
     def start_failed(self, began: float, now: float) -> None:
         """A worker that was started at ``began`` ended before it worked, or could not start."""
@@ -33,7 +37,7 @@ class Restarts:
             return
         self.failed += 1
         self._last = now
-        self._next = now + min(_MAX_PAUSE_S, PAUSE_S * 2 ** (self.failed - 1))
+        self._next = now + self._pauses.next_s()
 
     def is_due(self, now: float) -> bool:
         return now >= self._next

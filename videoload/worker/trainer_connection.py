@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from videoload.activity import Activity
+from videoload.backoff import Backoff
 from videoload.decoding.software import software_and_version
 from videoload.errors import ProtocolError, TransportError
 from videoload.logs import Log, RateLimitedLog
@@ -93,7 +94,7 @@ class TrainerConnection:
         self._said = RateLimitedLog(_log)
         self.turned_away = False  # by the trainer, when it was reached last
         self._was_refused = self._as_stranger = False
-        self._pause_s, self._paused_until = _PAUSE_S, -math.inf
+        self._pauses, self._paused_until = Backoff(_PAUSE_S, _MAX_PAUSE_S), -math.inf
         self._beat_s: float | None = None
         self._greeted: float | None = None
         self._heard = self._sent = 0.0
@@ -260,10 +261,10 @@ class TrainerConnection:
     def _pause(self, *, drain: bool = False) -> None:
         self._hang_up(drain=drain)
         now = time.monotonic()
-        again = now - self._paused_until < REMIND_S
-        self._pause_s = min(2 * self._pause_s, _MAX_PAUSE_S) if again else _PAUSE_S
+        if now - self._paused_until >= REMIND_S:
+            self._pauses.reset()
         # Random, so that workers that were refused together do not come back together.
-        self._paused_until = now + random.uniform(0.5, 1) * self._pause_s
+        self._paused_until = now + random.uniform(0.5, 1) * self._pauses.next_s()
 
     def _hang_up(self, *, drain: bool = False) -> None:
         self.close(drain=drain)

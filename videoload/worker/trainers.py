@@ -22,6 +22,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
+from videoload.backoff import Backoff
 from videoload.errors import TransportError
 from videoload.logs import Log
 from videoload.wire.addresses import is_name
@@ -172,7 +173,9 @@ class _Name:
     def __init__(self, address: str, resolve: Resolve) -> None:
         self.address = address
         self._found: list[str] = []
-        self._turn, self._turned, self._patience_s = 0, time.monotonic(), FAMILY_S
+        self._turn, self._turned = 0, time.monotonic()
+        self._patience = Backoff(FAMILY_S, _RESOLVE_AGAIN_S)
+        self._patience.next_s()
         self.warn_at = time.monotonic() + UNREACHABLE_S
         self._resolve = resolve
         self._why = "its name is still being looked up"
@@ -191,9 +194,9 @@ class _Name:
         """Try the addresses of the other family, if those of this one lead to nobody."""
         if is_reached or not self._found:
             self._turned = now
-        elif now - self._turned > self._patience_s:
+        elif now - self._turned > self._patience.pause_s:
             self._turn, self._turned = self._turn + 1, now
-            self._patience_s = min(2 * self._patience_s, _RESOLVE_AGAIN_S)
+            self._patience.next_s()
 
     def tick(self, now: float, *, all_there: bool) -> None:
         """Look it up again if that is due."""

@@ -28,6 +28,7 @@ import zmq
 
 from videoload import activity, host, native
 from videoload.activity import Activity
+from videoload.backoff import Backoff
 from videoload.decoding.decoder import Decoder
 from videoload.errors import Fault, ProtocolError, StorageError, VideoError, VideoloadError
 from videoload.logs import Log, log_to_stderr
@@ -93,7 +94,7 @@ class Worker:
         self._serving: set[TrainerConnection] = set()
         self._decoding_for: TrainerConnection | None = None
         self._refused: Callable[[], object] | None = None  # reads what the storage refused
-        self._ask_at, self._pause_s = 0.0, _ASK_S
+        self._ask_at, self._pauses = 0.0, Backoff(_ASK_S, _MAX_ASK_S)
         self._trainers = Trainers(
             self._context, settings, resolve, self._decoders.ask if settings.token else None
         )
@@ -183,7 +184,8 @@ class Worker:
                 return
             path = lease.clips[at].row.path
             self._refused = partial(self._decoders.place(lease)[0].fingerprint, path)
-            self._ask_at, self._pause_s = time.monotonic() + _ASK_S, _ASK_S
+            self._pauses.reset()
+            self._ask_at = time.monotonic() + self._pauses.next_s()
             for each in self._trainers:
                 each.give_back(str(error))
         except Exception as error:  # whatever a file can do to a decoder is the file's fault
@@ -220,8 +222,7 @@ class Worker:
         try:
             read()
         except StorageError as error:
-            self._pause_s = min(2 * self._pause_s, _MAX_ASK_S)
-            self._ask_at = time.monotonic() + self._pause_s
+            self._ask_at = time.monotonic() + self._pauses.next_s()
             _log.warning("no trainer is served, until a video can be read again: %s", error)
             return False
         except VideoError:  # the storage gives other files

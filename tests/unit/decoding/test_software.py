@@ -17,7 +17,9 @@ from videoload.versions import ROOMS, code_digest
 PACKAGE = Path(videoload.__file__).parent
 LOADED = "import sys, videoload.decoding.decoder; print(*sys.modules)"
 # Of what a decoder needs, this decides no byte of a clip.
-REST = {"activity", "arguments", "errors", "host", "logs", "native", "stopwatch", "versions"}
+REST = {
+    "activity", "arguments", "backoff", "errors", "host", "logs", "native", "stopwatch", "versions",
+}  # fmt: skip
 # Forces FFmpeg to take another processor's code, and says what comes out.
 ELSEWHERE = """
 import ctypes, sys, av

@@ -77,22 +77,8 @@ def test_no_more_threads_are_started_than_are_needed_or_allowed(pool: DaemonPool
     assert running() == 3
 
 
-def test_no_more_jobs_run_at_once_than_the_limit_allows_and_it_may_rise(pool: DaemonPool) -> None:
-    pool.limit = 1
-    gates = [threading.Event() for _ in range(4)]
-    asked = [pool.start(partial(gate.wait, TIMEOUT_S)) for gate in gates]
-    wait_until(asked[0].running, TIMEOUT_S)
-    assert running() == 1
-    pool.limit = 3
-    gates[0].set()
-    wait_until(lambda: all(future.running() for future in asked[1:]), TIMEOUT_S)
-    for gate in gates:
-        gate.set()
-    wait(asked, TIMEOUT_S)
-
-
-def test_a_job_that_is_waited_for_is_done_next(pool: DaemonPool) -> None:
-    pool.limit = 1
+def test_a_job_that_is_waited_for_is_done_next() -> None:
+    pool = DaemonPool("pool", 1)
     gate = threading.Event()
     done: list[int] = []
     asked: list[Future[Any]] = [pool.start(partial(gate.wait, TIMEOUT_S))]
@@ -101,6 +87,7 @@ def test_a_job_that_is_waited_for_is_done_next(pool: DaemonPool) -> None:
         pool.hurry(future)
     gate.set()
     wait(asked, TIMEOUT_S)
+    pool.stop()
     assert done == [2, 0, 1, 3]
 
 
