@@ -152,7 +152,7 @@ def _is_changed_for_display(root: Path, path: str) -> bool:
     if opened is not None:
         opened.close()
     return index is not None and (
-        index.info.turns > 0 or index.info.mirrored or any(index.info.cut)
+        index.info.quarter_turns > 0 or index.info.mirrored or any(index.info.cut)
     )
 
 

@@ -40,6 +40,7 @@ if TYPE_CHECKING:  # "as" tells type checkers that a name is public
     from videoload.client.serial import decode_serially as decode_serially
     from videoload.client.stream import Stream as Stream
     from videoload.clips.clip_spec import ClipSpec as ClipSpec
+    from videoload.decoding.recording import open as open
     from videoload.errors import CatalogError as CatalogError
     from videoload.errors import ClosedError as ClosedError
     from videoload.errors import SpecError as SpecError
@@ -50,7 +51,6 @@ if TYPE_CHECKING:  # "as" tells type checkers that a name is public
     from videoload.errors import VideoError as VideoError
     from videoload.errors import VideoloadError as VideoloadError
     from videoload.errors import WorkerError as WorkerError
-    from videoload.recordings.recording import open as open
     from videoload.tools.evaluation import evaluate as evaluate
     from videoload.tools.predict import predict as predict
 
@@ -75,7 +75,7 @@ _HOMES = {
     ),
     "tools.evaluation": ("evaluate",),
     "tools.predict": ("predict",),
-    "recordings.recording": ("open",),
+    "decoding.recording": ("open",),
     "client.client": ("Client",),
     "client.directory_dataset": ("video_dataset_from_directory",),
     "client.serial": ("decode_serially",),

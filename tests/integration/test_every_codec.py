@@ -26,7 +26,7 @@ from videoload.reading.complete_decode import decode_index
 from videoload.reading.containers import OpenedVideo
 from videoload.reading.frames import read_frames
 from videoload.reading.index import VideoIndex, find_index, open_video, prove_index
-from videoload.reading.video import Video as Opened
+from videoload.reading.video import VideoReader as Opened
 from videoload.storage.content import Content
 from videoload.storage.files import LocalFile, VideoFile
 
@@ -108,7 +108,7 @@ def compare(name: str, path: Path) -> VideoIndex:
         reference.append(fingerprint(frame))
         scaled.append(clip_of([frame], CLIP, index.info, params, graphs)[0])
         del frame
-    assert index.info.frames == len(reference)
+    assert index.info.num_frames == len(reference)
     draw = random.Random(name)
     wrong: list[int] = []
     kept: list[Opened] = []
@@ -174,7 +174,7 @@ def test_a_frame_is_decoded_from_a_place_near_it(name: str, most: int, tmp_path:
     path = named(name, tmp_path)
     file = LocalFile(str(path), path.stat())
     index, ticks = index_of(file), list[None]()
-    for wanted in range(38, index.info.frames, 5):
+    for wanted in range(38, index.info.num_frames, 5):
         ticks.clear()
         video = open_video(file, index)
         read_frames(video, index.order, [wanted], lambda *_: None, lambda: ticks.append(None))

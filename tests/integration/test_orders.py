@@ -107,7 +107,7 @@ def test_the_order_that_headers_prove_is_the_one_of_a_complete_decode(
         opened.close()
     assert index is not None
     assert [index.order.ordinal(packet) for packet in _decoded(path)] == list(
-        range(index.info.frames)
+        range(index.info.num_frames)
     )
 
 
@@ -193,7 +193,7 @@ def test_pictures_that_nobody_refers_to_or_shows_are_not_decoded(
         referenced = {number for number, _ in decode_packets(opened, opened.packets, _tick)}
     index, first_video = find_index(file, _tick)
     assert index is not None
-    assert index.order.unreferenced is not None
+    assert index.order.non_reference is not None
     video, order, draw = first_video or open_video(file, index), index.order, random.Random(0)
     decoder = video.decoder
     given: list[Any] = []

@@ -79,7 +79,7 @@ def read_by_places(path: Path) -> list[list[bytes]]:
         for row in index.order.starts.tolist():
             start = KeyFrame(*row)
             with closing(open_video(file, index, strict=strict)) as video:
-                first = video.go_to(start)
+                first = video.seek_to_keyframe(start)
                 assert first is not None
                 try:
                     read = coded(chain((first,), video.packets))
@@ -301,7 +301,7 @@ def index_of(path: Path) -> tuple[VideoIndex, NotedPackets]:
 
 def packets_from(path: Path, index: VideoIndex, start: KeyFrame) -> list[bytes]:
     with closing(open_video(local(path), index)) as video:
-        first = video.go_to(start)
+        first = video.seek_to_keyframe(start)
         assert first is not None
         return [bytes(packet) for packet in chain((first,), video.packets) if packet.size]
 
@@ -335,7 +335,7 @@ def test_a_seek_reads_little_and_finds_the_packets_of_the_pass(name: str, tmp_pa
     file = CountedFile(str(path), path.stat())
     with closing(open_video(file, index)) as video:
         before = file.source.count
-        video.go_to(index.order.start(len(index.order.starts) - 2))
+        video.seek_to_keyframe(index.order.start(len(index.order.starts) - 2))
         read = file.source.count - before
     file.source.close()
     assert read < file.size / 2

@@ -118,7 +118,7 @@ def test_what_is_told_of_a_clip_is_of_the_file_that_it_was_made_of(
     for decoded, info in zip((found, right), told, strict=True):
         decoded.write_metadata(info)
     assert told[0].tobytes() == told[1].tobytes()
-    assert told["of"].tolist() == [[60], [60]]
+    assert told["num_frames"].tolist() == [[60], [60]]
 
 
 @pytest.mark.parametrize(  # after packets of its pictures, or of its sound
@@ -200,7 +200,7 @@ def test_a_disk_that_fails_while_frames_are_counted_makes_no_video_shorter(
                 tell(decoder, path.name)
             except UnreadableError:
                 has_failed = True
-        assert decoder.index(path.name).info.frames == 30
+        assert decoder.index(path.name).info.num_frames == 30
         if not has_failed:
             break
     assert first > 5

@@ -78,7 +78,7 @@ WAYS: dict[str, dict[str, Any]] = {
 
 
 def specs(**drawn: Any) -> dict[str, ClipSpec]:
-    """A spec for each part. ``drawn``: one of `WAYS`."""
+    """A spec for each part. ``draw_params``: one of `WAYS`."""
     size: dict[str, Any] = {"resize": 64, "size": (48, 56)}
     half: dict[str, Any] = {"resize": 32, "size": (24, 28)}
     if drawn.get("crop") in ("pad", "stretch"):

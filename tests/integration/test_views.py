@@ -110,7 +110,7 @@ def test_the_stream_is_the_one_that_ffmpeg_takes(
         for stream in streams:
             container.mux(stream.encode(None))
     info = Decoder(tmp_path).index("two.video").info
-    assert (info.width, info.height, info.frames) == (*taken, 5)
+    assert (info.width, info.height, info.num_frames) == (*taken, 5)
 
 
 # The first two rows of a display matrix, and what NumPy makes of a stored frame [height, width].

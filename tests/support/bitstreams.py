@@ -60,7 +60,7 @@ def proven(codec: str, *data: bytes, extradata: bytes = b"") -> Proof | None:
     pictures = prove(packets(codec, data, extradata=extradata))
     if pictures is None:
         return None
-    ordinals, skips = pictures.ordinals, pictures.unreferenced
+    ordinals, skips = pictures.ordinals, pictures.non_reference
     numbers = range(len(data)) if ordinals is None else ordinals.tolist()
     assert sorted(number for number in numbers if number >= 0) == [*range(pictures.frames)]
     skipped = [0] * len(data) if skips is None else skips.tolist()

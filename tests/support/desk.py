@@ -19,7 +19,7 @@ from videoload.plan.plan import Plan, Pool
 from videoload.plan.quarantine import Quarantine
 from videoload.scheduler.commands import Command, Grant, Identify, Ready, Stop
 from videoload.scheduler.records import Stream, Worker
-from videoload.scheduler.scheduler import LeaseTable
+from videoload.scheduler.scheduler import Scheduler
 
 STALL_S, SILENCE_S = 10.0, 2.0
 TICK_S = 0.25
@@ -55,7 +55,7 @@ def a_stream(
 
 def ordinals(samples: Iterable[Sample]) -> npt.NDArray[np.int64]:
     """The frames that a decoder would answer with; here the sample's number and its attempt."""
-    return np.array([(s.origin, s.attempt) for s in samples], np.int64).reshape(-1, 2)
+    return np.array([(s.origin, s.substitution) for s in samples], np.int64).reshape(-1, 2)
 
 
 class Desk:
@@ -77,7 +77,7 @@ class Desk:
     def __init__(
         self, *workers: str, credit: int = 2, steps: int | range = 0, **stream: Any
     ) -> None:
-        self.table = LeaseTable(credit=credit, stall_s=STALL_S, silence_s=SILENCE_S)
+        self.table = Scheduler(credit=credit, stall_s=STALL_S, silence_s=SILENCE_S)
         self.now = 0.0
         self.said: list[Command] = []
         self.asked: list[int] = []
@@ -190,7 +190,7 @@ class Desk:
         for phrase in story.split(";"):
             match phrase.split():
                 case ["wait", seconds]:
-                    here = {str(worker.id) for worker in self.table.pool.heard_of} - self.hung
+                    here = {str(worker.id) for worker in self.table.pool.responsive} - self.hung
                     self.wait(float(seconds), *sorted(here))
                 case ["silence", seconds]:
                     self.wait(float(seconds))

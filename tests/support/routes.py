@@ -30,7 +30,7 @@ from videoload.reading.complete_decode import decode_index
 from videoload.reading.containers import BrokenFileError
 from videoload.reading.frames import StaleIndexError, read_canonically, read_frames
 from videoload.reading.index import find_index, open_video
-from videoload.reading.video import Video
+from videoload.reading.video import VideoReader
 from videoload.storage import content
 from videoload.storage.files import VideoFile
 from videoload.storage.roots import open_storage
@@ -87,10 +87,10 @@ def look_at(file: VideoFile, seed: int) -> tuple[str, object, list[str]]:
         index = index or decode_index(file, _tick)[0]
     except BrokenFileError as error:
         return "refused", str(error), []
-    if index.info.frames > _MAX_FRAMES:
+    if index.info.num_frames > _MAX_FRAMES:
         return known, index.info, []
 
-    def read(wanted: list[int], opened: Video | None) -> tuple[object, Video | None]:
+    def read(wanted: list[int], opened: VideoReader | None) -> tuple[object, VideoReader | None]:
         got: dict[int, int] = {}
 
         def use(ordinal: int, frame: VideoFrame) -> None:
@@ -105,11 +105,11 @@ def look_at(file: VideoFile, seed: int) -> tuple[str, object, list[str]]:
             return repr(error), None
         return got, None
 
-    every = range(index.info.frames)
+    every = range(index.info.num_frames)
     everything, _ = read([*every], None)
     draw = random.Random(seed)
     differing = []
-    again: Video | None = None
+    again: VideoReader | None = None
     windows = [[*every], [*every[::7]]]
     for _ in range(_WINDOWS):
         length, stride = draw.randint(1, 6), draw.randint(1, 8)

@@ -25,7 +25,7 @@ from videoload.plan.batches import Sample
 from videoload.plan.plan import Pool
 from videoload.scheduler.commands import AddSlots, Command, Grant, Identify, Ready, Stop
 from videoload.scheduler.records import ChunkState, LeaseState, Stream, Worker
-from videoload.scheduler.scheduler import LeaseTable
+from videoload.scheduler.scheduler import Scheduler
 
 RESTART_S = 1.0  # how long it takes to replace a worker that died or was killed
 OWN, OTHER = 11, 22  # fingerprints of the trainer's own files, and of others
@@ -102,7 +102,7 @@ class Simulation:
         self._stream = {
             "videos": videos, "batch": batch, "max_bad": 0.1, "buckets": pools, **stream,
         }  # fmt: skip
-        self.table = LeaseTable(credit=credit, stall_s=STALL_S, silence_s=SILENCE_S)
+        self.table = Scheduler(credit=credit, stall_s=STALL_S, silence_s=SILENCE_S)
         self.now = 0.0
         self.line, self._line_free = line, 0.0
         self.storage_works = True
@@ -457,7 +457,7 @@ class Simulation:
 
     def _grant(self, worker: SimulatedWorker, lease: Grant) -> None:
         held = len(worker.known.leases)
-        assert held <= self._credit + worker.known.pace.on_the_way
+        assert held <= self._credit + worker.known.pace.extra_credit
         assert lease.stream not in self.errors
         self.granted += len(lease.samples)
         self.sent[worker.name] = lease.lease
@@ -582,9 +582,9 @@ class Simulation:
         tried = [w for w in pool.idle if self.table.roots.may_try("", w.copy, self.now)]
         idle = [w for w in tried if not pool.is_slow(w)]
         readers = [each for stream in self.streams.values() for each in stream.readers.values()]
-        takers = [w for w in pool.takers if self.table.roots.may_try("", w.copy, self.now)]
+        takers = [w for w in pool.available if self.table.roots.may_try("", w.copy, self.now)]
         hosts = {worker.host for worker in takers if not pool.is_slow(worker)}
-        if pool.affinity.has_choice and not any(each.accused for each in readers):
+        if pool.affinity.has_choice and not any(each.suspects for each in readers):
             for each in readers:
                 assert each.stream.files is not None or not hosts & each.by_host.keys()
         for stream in self.streams.values():
@@ -592,8 +592,8 @@ class Simulation:
                 if stream.stopped or not idle or stream.files is not None:
                     continue
                 left = [
-                    chunk for _, _, chunk in reader.orphans
-                    if chunk.state is ChunkState.WAITING and not chunk.tries
+                    chunk for _, _, chunk in reader.requeued
+                    if chunk.state is ChunkState.WAITING and not chunk.attempts
                 ]  # fmt: skip
                 assert not any((left, reader.splitting, reader.can_open))
 

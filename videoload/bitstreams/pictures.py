@@ -45,7 +45,7 @@ class Pictures(NamedTuple):
 
     ``frames``: how many there are. ``starts``: the packets where decoding can begin, rising; what
     is shown from there on needs nothing before. ``ordinals``: the frame that each packet gives, -1
-    for none, int64 [packets]. None: packet i gives frame i. ``unreferenced``: how many
+    for none, int64 [packets]. None: packet i gives frame i. ``non_reference``: how many
     packets, from each one on, have to be skipped together, because their pictures share packets;
     nobody refers to these, so a decoder that skips them decodes all others as if it had not. 0 for
     a packet that may not be skipped, int [packets]; None if none may.
@@ -54,11 +54,11 @@ class Pictures(NamedTuple):
     frames: int
     starts: Ints
     ordinals: Ints | None = None
-    unreferenced: Ints | None = None
+    non_reference: Ints | None = None
 
     def with_unreferenced(self, counts: Ints) -> Pictures:
         """The same, with what is `unreferenced`."""
-        return self._replace(unreferenced=compact(counts) if counts.any() else None)
+        return self._replace(non_reference=compact(counts) if counts.any() else None)
 
 
 class KeyFrame(NamedTuple):

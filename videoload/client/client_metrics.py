@@ -31,7 +31,7 @@ def serve_metrics(
             began_s=began_s,
             gone=engine.membership.departed,
             refused={
-                "key": engine.membership.listener.turned_away,
+                "key": engine.membership.listener.rejected,
                 "hello": engine.membership.refusals,
             },
             decoded=engine.decoded(),

@@ -23,7 +23,7 @@ from videoload.catalog.catalog import Catalog
 from videoload.catalog.columns import PathLike
 from videoload.catalog.splitting import recording
 from videoload.client.client import Client
-from videoload.clips.clip_spec import ClipSpec, height_and_width, sizes_of, without_draws
+from videoload.clips.clip_spec import ClipSpec, deterministic, height_and_width, sizes_of
 from videoload.errors import CatalogError, SpecError
 from videoload.frameworks.label_modes import LabelMode, encode
 from videoload.logs import Log
@@ -165,7 +165,7 @@ def video_dataset_from_directory(
     for name, part in parts.items():
         trains = shuffle and name != "validation"
         stream = client.stream(
-            part, drawn if trains else without_draws(drawn), size,
+            part, drawn if trains else deterministic(drawn), size,
             shuffle=trains, seed=seed, drop_remainder=drop_remainder,
         )  # fmt: skip
         one = encode(stream.dataset(), mode, len(catalog.classes), rows=batch_size is not None)

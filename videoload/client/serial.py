@@ -24,7 +24,7 @@ from videoload.decoding.decoder import Decoder
 from videoload.decoding.drawn import ShortVideoError
 from videoload.errors import OneClipError, SpecError, VideoError, named
 from videoload.logs import Log, is_logged
-from videoload.plan.batches import Batch, BatchWithInfo, Clips, Sample, batch_of, with_digest
+from videoload.plan.batches import Batch, BatchWithInfo, Clips, Sample, collate, with_digest
 from videoload.plan.lengths import Lengths
 from videoload.plan.options import CheckedOptions, StreamOptions, checked_options, takes_options
 from videoload.plan.plan import Plan
@@ -207,7 +207,7 @@ def _batches(
                 raise ended
             if taken:
                 n = len(taken)
-                batch = batch_of(
+                batch = collate(
                     step, taken, catalog, clip, clips[:n], sample_info[:n], lengths, info=with_info
                 )
                 yield with_digest(batch) if len(batch) == 3 else batch

@@ -55,17 +55,17 @@ _VIEW, _COLOURS = 1 << 64, 1 << 129
 class ClipParams(NamedTuple):
     """What a clip shows.
 
-    ``frames`` are the numbers of its source frames, int64 [T], as `edges` has them. ``region`` (x,
-    y, width, height) of each is scaled to ``scaled`` (width, height). ``part`` (x, y, width,
-    height) of the scaled frame is cut out, scaled to ``size`` (width, height) if it has another
-    size, turned clockwise ``turns`` times by 90 degrees, and mirrored if ``flip``. ``seed`` is for
-    the transform. The result begins at ``place`` (x, y) in a black frame of the clip; None: it is
-    that frame. Without ``colours``, they are those of the video.
+    ``frame_indices`` are the numbers of its source frames, int64 [T], as `edges` has them.
+    ``region`` (x, y, width, height) of each is scaled to ``scaled`` (width, height). ``part`` (x,
+    y, width, height) of the scaled frame is cut out, scaled to ``size`` (width, height) if it has
+    another size, turned clockwise ``turns`` times by 90 degrees, and mirrored if ``flip``. ``seed``
+    is for the transform. The result begins at ``place`` (x, y) in a black frame of the clip; None:
+    it is that frame. Without ``colours``, they are those of the video.
 
     With ``resize``, the whole frame is scaled, so what is scaled does not depend on what was drawn.
     """
 
-    frames: npt.NDArray[np.int64]
+    frame_indices: npt.NDArray[np.int64]
     region: Rectangle
     scaled: Size
     part: Rectangle
@@ -77,16 +77,16 @@ class ClipParams(NamedTuple):
     colours: Colours | None = None
 
 
-class Draws(NamedTuple):
+class RandomParams(NamedTuple):
     """What is drawn for a clip. The parts of a sample have it in common, but for the frames.
 
-    ``frames`` are the numbers of its source frames, or steps. It is mirrored if ``mirror``. A
-    random crop begins at the shares ``across`` and ``down`` of where it may begin; crop number
+    ``frame_indices`` are the numbers of its source frames, or steps. It is mirrored if ``mirror``.
+    A random crop begins at the shares ``across`` and ``down`` of where it may begin; crop number
     ``crop`` of several is asked for. ``region`` is scaled to the clip's size, in a frame of the
     size ``of``.
     """
 
-    frames: npt.NDArray[np.int64]
+    frame_indices: npt.NDArray[np.int64]
     mirror: bool
     across: float
     down: float
@@ -98,9 +98,9 @@ class Draws(NamedTuple):
 
 def clip_params(spec: ClipSpec, video: VideoInfo, clip: Clip, view: int = 0) -> ClipParams:
     """Decide a clip of a video. ``view``: its number in its sample. Raises UnfitError."""
-    draws = drawn(spec, video, frames_in(spec, clip.row, video), clip, view)
-    frames = frames_at(clip.row.steps, 0, video, draws.frames)
-    return shown(spec, video, draws._replace(frames=frames))
+    draws = draw_params(spec, video, frames_in(spec, clip.row, video), clip, view)
+    frames = frames_at(clip.row.steps, 0, video, draws.frame_indices)
+    return shown(spec, video, draws._replace(frame_indices=frames))
 
 
 def seed_of(seed: int, view: int) -> int:
@@ -108,9 +108,9 @@ def seed_of(seed: int, view: int) -> int:
     return seed + view * _VIEW
 
 
-def drawn(
+def draw_params(
     spec: ClipSpec, video: VideoInfo, window: tuple[int, int], clip: Clip, view: int
-) -> Draws:
+) -> RandomParams:
     """What is drawn for a clip of the frames [first, last) of the video, or of these steps of its
     row. Raises UnfitError."""
     own = seed_of(clip.seed, view)
@@ -127,10 +127,12 @@ def drawn(
         region = _around(spec, video, clip.row, shown, of, draw)
     elif spec.crop == "resized":
         region = resized_region(of, spec.area, spec.ratio, draw)
-    return Draws(frames, spec.flip and mirror < 0.5, across, down, clip.crop, region, of, own)
+    return RandomParams(
+        frames, spec.flip and mirror < 0.5, across, down, clip.crop, region, of, own
+    )
 
 
-def shown(spec: ClipSpec, video: VideoInfo, draws: Draws) -> ClipParams:
+def shown(spec: ClipSpec, video: VideoInfo, draws: RandomParams) -> ClipParams:
     """What a clip shows for which this was drawn. Raises UnfitError."""
     whole, size = video.shown_size(spec), height_and_width(spec)[::-1]
     region, scaled, part = (0, 0, *whole), scaled_size(*whole, spec.resize), (0, 0, *size)
@@ -153,7 +155,7 @@ def shown(spec: ClipSpec, video: VideoInfo, draws: Draws) -> ClipParams:
             region, scaled, part = part, size, (0, 0, *size)
     else:
         part = (*_corner(spec, scaled, size, draws.crop, draws.across, draws.down), *size)
-    turns = video.turns if spec.rotate else 0
+    turns = video.quarter_turns if spec.rotate else 0
     mirrored = video.mirrored and spec.rotate
     if mirrored:
         region, part = mirrored_back(region, whole), mirrored_back(part, scaled)
@@ -167,7 +169,9 @@ def shown(spec: ClipSpec, video: VideoInfo, draws: Draws) -> ClipParams:
     if recolours(spec):
         colours = drawn_colours(spec.jitter, spec.grayscale, generator(own + _COLOURS))
     part, flip = (x, y, width, height), draws.mirror != mirrored
-    return ClipParams(draws.frames, stored, scaled, part, size, turns, flip, own, place, colours)
+    return ClipParams(
+        draws.frame_indices, stored, scaled, part, size, turns, flip, own, place, colours
+    )
 
 
 def _around(
@@ -187,7 +191,7 @@ def _around(
             "this file",
             here_only=len(row.boxes) > _ONE_BOX,
         )
-    turns, mirrored = (video.turns, video.mirrored) if spec.rotate else (0, False)
+    turns, mirrored = (video.quarter_turns, video.mirrored) if spec.rotate else (0, False)
     least, most = least_and_most(spec)
     shown = shown_box(box, (video.width, video.height), turns, mirrored, frame)
     return box_region(shown, frame, size, least + (most - least) * draw())

@@ -427,7 +427,7 @@ class ClipSpec:
              f'sampling="{self.sampling}" says where each window is: leave align out'),
             (self.align and (self.span == "video" or self.long == "thin"),
              'align is where a window begins: leave span="video" and long="thin" out'),
-            (self.views > 1 and self.transform is None and not is_drawn(self),
+            (self.views > 1 and self.transform is None and not is_random(self),
              f"the {self.views} views of a sample would all be the same: make crop, flip or window "
              "random, or give jitter or a transform"),
         ):  # fmt: skip
@@ -477,12 +477,12 @@ def _still(spec: ClipSpec) -> dict[str, Any]:
     return {name: still(spec) for name, still in _meaning(spec, "still").items()}
 
 
-def is_drawn(spec: ClipSpec) -> bool:
+def is_random(spec: ClipSpec) -> bool:
     """Whether anything of a clip is random, beside its transform."""
     return any(getattr(spec, name) != value for name, value in _still(spec).items())
 
 
-def without_draws(spec: ClipSpec) -> ClipSpec:
+def deterministic(spec: ClipSpec) -> ClipSpec:
     """The spec for validation: nothing of a clip is random. Several views of a sample stay as they
     are, since they would all be the same."""
     return spec if spec.views > 1 else replace(spec, **_still(spec))

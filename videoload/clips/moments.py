@@ -50,7 +50,7 @@ def first_from(seconds: float, video: VideoInfo) -> int:
     if video.fps <= 0:
         raise UnfitError("has no frame rate; give start and end in frames, not in seconds")
     frame = math.ceil(exactly(seconds) * video.fps - near(video.fps))
-    return min(max(0, frame), video.frames)
+    return min(max(0, frame), video.num_frames)
 
 
 def shown_in(seconds: float, video: VideoInfo) -> int:
@@ -59,11 +59,11 @@ def shown_in(seconds: float, video: VideoInfo) -> int:
     if video.times is not None:
         times = np.frombuffer(video.times)
         is_inside = seconds <= end_of(times) + _ROUNDING_S
-        return int(shown_at(times, seconds)) if is_inside else video.frames
+        return int(shown_at(times, seconds)) if is_inside else video.num_frames
     if video.fps <= 0:
         raise UnfitError("has no frame rate; give at, a frame, and not at_s")
     at = exactly(seconds) * video.fps
-    return min(math.floor(at + near(video.fps)), video.frames - (at <= video.frames))
+    return min(math.floor(at + near(video.fps)), video.num_frames - (at <= video.num_frames))
 
 
 def nearest(times: Times, moments: Times) -> Ints:

@@ -49,21 +49,23 @@ class Pieces:
 
     def __init__(self, infos: Sequence[VideoInfo]) -> None:
         self.infos = tuple(infos)
-        self.firsts = [0, *accumulate(info.frames for info in infos)]
+        self.firsts = [0, *accumulate(info.num_frames for info in infos)]
         self.begins_s = [Fraction(0), *accumulate(map(_length_s, infos))]
         first, rates = infos[0], {info.fps for info in infos}
         frames, fps, times = self.firsts[-1], first.fps, None
         if not all(rates):
             fps = Fraction()
         elif len(rates) > 1 or any(info.times is not None for info in infos):
-            own = [info.times_of(np.arange(info.frames)) for info in infos]
+            own = [info.times_of(np.arange(info.num_frames)) for info in infos]
             shifted = [float(at) + each for at, each in zip(self.begins_s, own, strict=False)]
             times = array("d", np.concatenate(shifted).tobytes())
             fps = (frames / self.begins_s[-1]).limit_denominator(_MAX_DENOMINATOR)
-        begins = None if any(info.begins is None for info in infos) else Fraction()
+        begins = None if any(info.begin_stream_s is None for info in infos) else Fraction()
         found = [at + info.key_frames for at, info in zip(self.firsts, infos, strict=False)]
         keys = None if all(info.keys is None for info in infos) else np.concatenate(found).tobytes()
-        self.info = first._replace(frames=frames, fps=fps, times=times, begins=begins, keys=keys)
+        self.info = first._replace(
+            num_frames=frames, fps=fps, times=times, begin_stream_s=begins, keys=keys
+        )
 
     def misfit(self) -> tuple[int, str] | None:
         """The first piece whose frames are not like those of the first one, and why."""
@@ -104,12 +106,12 @@ class Pieces:
 
 def _length_s(info: VideoInfo) -> Fraction:
     """How long a video lasts, in seconds; 0 if it does not tell."""
-    if info.times is None or info.frames < 2:
-        return info.frames / info.fps if info.fps else Fraction()
-    return Fraction(info.length[1])
+    if info.times is None or info.num_frames < 2:
+        return info.num_frames / info.fps if info.fps else Fraction()
+    return Fraction(info.file_summary[1])
 
 
 def _described(info: VideoInfo) -> str:
     """What has to be the same in all pieces."""
-    turned = f", turned by {90 * info.turns} degrees" if info.turns else ""
+    turned = f", turned by {90 * info.quarter_turns} degrees" if info.quarter_turns else ""
     return f"{info.width}x{info.height} pixels{turned}{', mirrored' * info.mirrored}"

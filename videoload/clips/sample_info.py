@@ -18,12 +18,13 @@ SampleInfo = npt.NDArray[Any]  # [n] of `info_type`
 
 @lru_cache(64)
 def info_type(spec: SampleSpec) -> np.dtype[Any]:
-    """The frames that a sample shows and their times in seconds, `VideoInfo.length` of its file,
-    and the matrices of its clips."""
+    """The frames that a sample shows and their times in seconds, `VideoInfo.file_summary` of its
+    file, and the matrices of its clips."""
     shape = reported_shape(spec)
     return np.dtype([
-        ("frames", "<i8", shape), ("times", "<f8", shape), ("of", "<i8"), ("lasts", "<f8"),
-        ("wide", "<f8"),
+        ("frames", "<i8", shape), ("times", "<f8", shape),
+        ("num_frames", "<i8"), ("duration_s", "<f8"),
+        ("display_aspect_ratio", "<f8"),
         ("affine", "<f4", (matrices(spec), 2, 3)),
     ])  # fmt: skip
 
@@ -45,7 +46,7 @@ def info_in(told: bytes, samples: int, spec: SampleSpec) -> SampleInfo:
     clip = spec.leader
     may_lack = clip.short == "zero" or clip.edges is not None or clip.max_frames is not None
     _check(info["frames"], -_MOST if may_lack else 0, "a frame")
-    _check(info["of"], -1, "a length")
+    _check(info["num_frames"], -1, "a length")
     return info
 
 

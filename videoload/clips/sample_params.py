@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from videoload.clips.choices import UnfitError
-from videoload.clips.clip_params import ClipParams, drawn, shown
+from videoload.clips.clip_params import ClipParams, draw_params, shown
 from videoload.clips.edges import held, pictures
 from videoload.clips.moments import SAME_S, Ints, Times, nearest
 from videoload.clips.rows import Clip, Video
@@ -43,23 +43,23 @@ def sample_params(spec: SampleSpec, videos: Mapping[str, VideoInfo], clip: Clip)
     leading, leader, steps = videos[spec.leading], spec.leader, clip.row.steps
     counted = {name: timeline(steps, video) for name, video in videos.items()}
     window = common_frames(spec, videos, clip.row)
-    views = [drawn(leader, leading, window, clip, view) for view in range(leader.views)]
+    views = [draw_params(leader, leading, window, clip, view) for view in range(leader.views)]
     params: dict[str, list[ClipParams]] = {}
     for part, (name, own) in enumerate(spec.clips.items()):
         params[name] = []
         for draws in views:
             try:
-                frames = draws.frames
+                frames = draws.frame_indices
                 if name != spec.leading and own.offsets is not None:
                     frames = _around_moment(spec, name, counted, frames, window)
                 elif name != spec.leading:
                     frames = _following(spec, name, counted, frames)
                 frames = frames_at(steps, part, videos[name], frames)
-                params[name].append(shown(own, videos[name], draws._replace(frames=frames)))
+                params[name].append(shown(own, videos[name], draws._replace(frame_indices=frames)))
             except UnfitError as error:
                 raise UnfitError(f"part {name!r}: {error}", dropped=error.dropped) from None
     reported = [*spec.clips] if spec.has_offsets else [spec.leading]
-    by_name = {name: np.array([each.frames for each in params[name]]) for name in reported}
+    by_name = {name: np.array([each.frame_indices for each in params[name]]) for name in reported}
     frames = np.concatenate([*by_name.values()], axis=1)
     times = np.concatenate(
         [
@@ -80,7 +80,7 @@ def common_frames(spec: SampleSpec, videos: Mapping[str, VideoInfo], row: Video)
         return first, last
     others = [name for name in spec.clips if name != spec.leading]
     if spec.by == "frames":
-        last = min(last, *(videos[name].frames for name in spec.clips))
+        last = min(last, *(videos[name].num_frames for name in spec.clips))
     elif others:
         begins, ends = zip(*(_lasts(spec, name, videos[name]) for name in others), strict=True)
         times = _times(spec, spec.leading, videos)[first:last]
@@ -93,7 +93,7 @@ def common_frames(spec: SampleSpec, videos: Mapping[str, VideoInfo], row: Video)
 
 
 def _times(spec: SampleSpec, name: str, videos: Mapping[str, VideoInfo]) -> Times:
-    times = videos[name].times_of(np.arange(videos[name].frames))
+    times = videos[name].times_of(np.arange(videos[name].num_frames))
     if np.isnan(times).any():
         raise UnfitError(
             f'part {name!r} has no frame rate: give by="frames" to Catalog.side_by_side'
@@ -138,7 +138,7 @@ def _shown_then(
 ) -> Ints:
     """The frames of a part at these `_moments`: the nearest ones, of two the first."""
     if spec.by == "frames":
-        numbers = np.clip(np.floor(moments + 0.5), 0, videos[name].frames - 1)
+        numbers = np.clip(np.floor(moments + 0.5), 0, videos[name].num_frames - 1)
         return numbers.astype(np.int64)
     times, moments = _times(spec, name, videos), moments - spec.offset_s(name)
     return nearest(times, moments)

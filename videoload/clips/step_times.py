@@ -84,7 +84,7 @@ def timeline(steps: StepTimes | None, video: VideoInfo, *, with_keys: bool = Fal
     keys = None
     if with_keys and video.keys is not None:
         keys = np.searchsorted(_frames_of(steps, 0, video), video.key_frames).tobytes()
-    return video._replace(frames=steps.count, fps=steps.rate, times=None, keys=keys)
+    return video._replace(num_frames=steps.count, fps=steps.rate, times=None, keys=keys)
 
 
 def frames_at(steps: StepTimes | None, part: int, video: VideoInfo, numbers: Ints) -> Ints:
@@ -98,12 +98,12 @@ def frames_at(steps: StepTimes | None, part: int, video: VideoInfo, numbers: Int
 
 def _frames_of(steps: StepTimes, part: int, video: VideoInfo) -> Ints:
     """The frame of each step. Raises UnfitError."""
-    wanted = steps.times + (steps.begins_s[part] - float(video.begins or 0))
+    wanted = steps.times + (steps.begins_s[part] - float(video.begin_stream_s or 0))
     if video.times is None and video.fps <= 0:
         raise UnfitError("has no frame rate, and its table gives times")
     if video.times is None:  # of two that are as near, the first
         found = np.ceil(wanted * float(video.fps) - 0.5 - 1e-6).astype(np.int64)
-        found = np.clip(found, 0, video.frames - 1)
+        found = np.clip(found, 0, video.num_frames - 1)
     else:
         found = nearest(np.frombuffer(video.times), wanted)
     away = np.abs(video.times_of(found) - wanted)
@@ -111,7 +111,7 @@ def _frames_of(steps: StepTimes, part: int, video: VideoInfo) -> Ints:
         first = int(wrong[0])
         raise UnfitError(
             f"episode {steps.episode}: step {first} is at {wanted[first]:.6g} s of the file, and "
-            f"its nearest frame, {found[first]} of {video.frames}, is {away[first]:.3g} s away "
+            f"its nearest frame, {found[first]} of {video.num_frames}, is {away[first]:.3g} s away "
             f"(tolerance_s={steps.tolerance_s:g}; {away.max():.3g} s would take all its steps)"
         )
     return found

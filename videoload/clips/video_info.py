@@ -21,34 +21,37 @@ else:  # msgspec looks at it, and this class takes no parameter yet
 class VideoInfo(NamedTuple):
     """What a clip depends on.
 
-    ``frames`` is the true frame count; ``fps`` the (mean) frames per second, 0 if the file does not
-    say; ``width`` and ``height`` are in pixels, as stored, without what a player does not show:
+    ``num_frames`` is the true frame count; ``fps`` the (mean) frames per second, 0 if the file does
+    not say; ``width`` and ``height`` are in pixels, as stored, without what a player does not show:
     ``cut`` pixels at the left, top, right and bottom edge. For display, a frame is turned clockwise
-    ``turns`` times by 90 degrees, and then mirrored left to right if ``mirrored``. If the frames
-    come at uneven distances, ``times`` has the time of each, in seconds from the first. ``begins``
-    is when the first is shown, in seconds of the container, where its sound is; None if nothing
-    tells. ``aspect`` is the width of a stored pixel by its height, as players show it. ``late`` is
-    how many seconds after the beginning of the file the first frame is shown. ``keys``: the frames
-    at which decoding can begin, int64 in rising order, the first one among them; None: all.
+    ``quarter_turns`` times by 90 degrees, and then mirrored left to right if ``mirrored``. If the
+    frames come at uneven distances, ``times`` has the time of each, in seconds from the first.
+    ``begin_stream_s`` is when the first is shown, in seconds of the container, where its sound is;
+    None if nothing tells. ``pixel_aspect_ratio`` is the width of a stored pixel by its height, as
+    players show it. ``late`` is how many seconds after the beginning of the file the first frame is
+    shown. ``keys``: the frames at which decoding can begin, int64 in rising order, the first one
+    among them; None: all.
     """
 
-    frames: int
+    num_frames: int
     fps: Fraction
     width: int
     height: int
-    turns: int = 0
+    quarter_turns: int = 0
     mirrored: bool = False
     times: Doubles | None = None
     cut: tuple[int, int, int, int] = (0, 0, 0, 0)
-    begins: Fraction | None = Fraction()
-    aspect: Fraction = Fraction(1)
+    begin_stream_s: Fraction | None = Fraction()
+    pixel_aspect_ratio: Fraction = Fraction(1)
     late: Fraction = Fraction()
     keys: bytes | None = None
 
     @property
     def key_frames(self) -> npt.NDArray[np.int64]:
         """The frames at which decoding can begin."""
-        return np.arange(self.frames) if self.keys is None else np.frombuffer(self.keys, np.int64)
+        return (
+            np.arange(self.num_frames) if self.keys is None else np.frombuffer(self.keys, np.int64)
+        )
 
     @property
     def coded_size(self) -> tuple[int, int]:
@@ -70,29 +73,31 @@ class VideoInfo(NamedTuple):
         return float(self.late) if spec.seconds == "file" else 0.0
 
     @property
-    def length(self) -> tuple[int, float, float]:
+    def file_summary(self) -> tuple[int, float, float]:
         """The number of frames, when the last one is over, in seconds (NaN if the file does not
         say), and how many times as wide as high a player shows them."""
-        across, down = self.aspect.as_integer_ratio()
-        shape = (across * self.width / (down * self.height)) ** (-1 if self.turns % 2 else 1)
-        if self.times is None or self.frames < 2:
-            return self.frames, self.frames / (float(self.fps) or np.nan), shape
-        return self.frames, self.times[-1] * self.frames / (self.frames - 1), shape
+        across, down = self.pixel_aspect_ratio.as_integer_ratio()
+        shape = (across * self.width / (down * self.height)) ** (
+            -1 if self.quarter_turns % 2 else 1
+        )
+        if self.times is None or self.num_frames < 2:
+            return self.num_frames, self.num_frames / (float(self.fps) or np.nan), shape
+        return self.num_frames, self.times[-1] * self.num_frames / (self.num_frames - 1), shape
 
     def shown_size(self, spec: ClipSpec) -> tuple[int, int]:
         """(width, height) of the frames that the spec crops."""
         width, height = self.width, self.height
-        return (height, width) if spec.rotate and self.turns % 2 else (width, height)
+        return (height, width) if spec.rotate and self.quarter_turns % 2 else (width, height)
 
     def displayed_size(self, spec: ClipSpec) -> tuple[int, int]:
         """(width, height) of the frames as a player shows them: `shown_size`, with the side of
         pixels that are not square made longer."""
         width, height = self.width, self.height
-        if self.aspect > 1:
-            width = round(width * self.aspect)
+        if self.pixel_aspect_ratio > 1:
+            width = round(width * self.pixel_aspect_ratio)
         else:
-            height = round(height / self.aspect)
-        return (height, width) if spec.rotate and self.turns % 2 else (width, height)
+            height = round(height / self.pixel_aspect_ratio)
+        return (height, width) if spec.rotate and self.quarter_turns % 2 else (width, height)
 
     def to_bytes(self) -> bytes:
         """The properties as bytes, for the disk."""

@@ -44,15 +44,15 @@ def frames_in(spec: ClipSpec, row: Video, video: VideoInfo) -> tuple[int, int]:
         return 0, row.steps.count
     if row.start_s is None and row.end_s is None:
         start, end = row.start, row.end
-        last = video.frames if end is None else min(end, video.frames)
+        last = video.num_frames if end is None else min(end, video.num_frames)
         if start >= last:
-            raise UnfitError(f"segment starts at frame {start}, the video has {video.frames}")
+            raise UnfitError(f"segment starts at frame {start}, the video has {video.num_frames}")
         return start, last
     late_s = video.late_s(spec)
     first = 0 if row.start_s is None else first_from(row.start_s - late_s, video)
-    last = video.frames if row.end_s is None else first_from(row.end_s - late_s, video)
-    if first >= video.frames:
-        lasts = late_s + video.times_of(np.array([video.frames - 1])).item()
+    last = video.num_frames if row.end_s is None else first_from(row.end_s - late_s, video)
+    if first >= video.num_frames:
+        lasts = late_s + video.times_of(np.array([video.num_frames - 1])).item()
         raise UnfitError(
             f"segment starts at {row.start_s:g} s, the video's last frame is at {lasts:.3g} s"
         )
@@ -74,7 +74,7 @@ def moment_in(spec: ClipSpec, row: Video, video: VideoInfo, within: tuple[int, i
         raise UnfitError('has no moment (at, at_s), and sampling="at" needs one')
     first, last = within
     if not first <= found < last:
-        of = "the video" if within == (0, video.frames) else "its segment"
+        of = "the video" if within == (0, video.num_frames) else "its segment"
         reason = f"its moment is {moment}, and {of} has frames {first} to {last - 1}"
         raise UnfitError(reason, here_only=True)  # the next clip of it may have another moment
     return found

@@ -30,7 +30,7 @@ from videoload.decoding.scaled_frames import (
 from videoload.decoding.software import software_and_code
 from videoload.decoding.store import FrameStore, Scaling
 from videoload.decoding.stored_video import Head, StoredVideo
-from videoload.reading.order import Order
+from videoload.reading.order import FrameTable
 from videoload.storage.cache_directories import CacheDirectory
 from videoload.storage.files import Tick, VideoFile
 
@@ -125,7 +125,7 @@ class ClipStore:
 
     def is_full_for(self, spec: ClipSpec, frames: ClipFrames | None) -> bool:
         """Whether the store is full, and takes no more frames of the video of some clips."""
-        return is_keepable(spec) and not (frames and frames.are_kept) and self.store.is_full
+        return is_keepable(spec) and not (frames and frames.from_frame_store) and self.store.is_full
 
 
 class FormatChangedError(Exception):
@@ -153,7 +153,7 @@ class ClipFrames:
         self._store, self._path, self._identity = keeper.store, path, identity
         self._spec, self._info, self._params = spec, info, params
         self._scaling, self._graphs = scaling_of(spec), keeper.graphs
-        shown = [pictures(drawn.frames).tolist() for drawn in params]
+        shown = [pictures(drawn.frame_indices).tolist() for drawn in params]
         wanted = sorted({ordinal for each in shown for ordinal in each} - {-1})
         self._row_of = {ordinal: row for row, ordinal in enumerate(wanted)}
         self._conversion: Conversion | None = None  # of source frames to scaled ones
@@ -172,7 +172,7 @@ class ClipFrames:
             self.missing = self._read(wanted)
 
     @property
-    def are_kept(self) -> bool:
+    def from_frame_store(self) -> bool:
         """Whether the frames that are decoded are written."""
         return self._target is not None
 
@@ -197,7 +197,7 @@ class ClipFrames:
             self._store.failed_to_read(error)
             return wanted
 
-    def reserve_extra_frames(self, order: Order) -> None:
+    def reserve_extra_frames(self, order: FrameTable) -> None:
         """Choose the ``extra`` frames, and take room for what is written of a video that is stored
         already. When a video is met for the first time, they are the others that are decoded on
         the way. Later they are all frames of the groups of pictures: that costs more once, and less
@@ -214,7 +214,7 @@ class ClipFrames:
     def _written(self) -> list[int]:
         return sorted({*self.missing, *self.extra})
 
-    def _choose(self, order: Order) -> list[int]:
+    def _choose(self, order: FrameTable) -> list[int]:
         groups = {order.group_of(ordinal) for ordinal in self.missing} - {-1}
         last = self.missing[-1] if self._stored is None else order.frames
         stored = () if self._stored is None else self._stored.ordinals
@@ -250,7 +250,7 @@ class ClipFrames:
     def _create(self, source: FrameFormat) -> None:
         self._begin(source)
         layout, info = pack_format(source), self._info.to_bytes()
-        head = Head(self._identity, self._info.frames, self._rows.shape[1], layout, info)
+        head = Head(self._identity, self._info.num_frames, self._rows.shape[1], layout, info)
         with self._store.pace.expecting(_FILE_S):
             self._target = self._store.create(self._path, self._scaling, head, self._written)
 
@@ -282,7 +282,7 @@ class ClipFrames:
         """Make the clips. Raises BrokenFileError."""
         for drawn, clip in zip(self._params, clips, strict=True):
             made = ClipPixels(self._spec, self._info, drawn, self._graphs, clip)
-            shown = pictures(drawn.frames)
+            shown = pictures(drawn.frame_indices)
             if at := np.flatnonzero(shown >= 0).tolist():  # else it is black
                 assert self._conversion is not None
                 rows = [self._row_of[ordinal] for ordinal in shown[at].tolist()]

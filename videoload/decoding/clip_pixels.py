@@ -126,7 +126,7 @@ class ClipPixels:
 
     def _new_picture(self, halved: FrameFormat) -> Picture:
         """A picture for frames that wait. They may be too many for one."""
-        frames, (width, height, pixels, *_) = len(self._params.frames), halved
+        frames, (width, height, pixels, *_) = len(self._params.frame_indices), halved
         frames = -(-frames // -(-frames * width * height * 3 // 2 // _PICTURE_BYTES))
         self._converting = self._graphs[self._look.converting(self._spec, halved, frames)]
         spare = self._converting.spare[frames]

@@ -142,7 +142,7 @@ class Decoder:
     @property
     def storage_says(self) -> str:
         """What the storage says instead of giving the bytes that are waited for."""
-        return self._storage.says
+        return self._storage.failure_reason
 
     def has_imported(self, spec: SampleSpec) -> bool:
         """Whether all modules for clips of ``spec`` are imported. Importing one may take long."""
@@ -175,7 +175,7 @@ class Decoder:
         index, found = self.videos.report(path, tick)
         out = np.empty((1, *_SMALL.shape), np.uint8)
         for ordinal in found.kinds:
-            start = min(ordinal, index.info.frames - 1)
+            start = min(ordinal, index.info.num_frames - 1)
             row = Video(path, start=start, end=start + 1)
             self.decode(path, _SMALL, [Clip(0, row=row)], out, tick)
         return index, found

@@ -44,7 +44,7 @@ def draw(spec: SampleSpec, infos: Mapping[str, VideoInfo], clips: Sequence[Clip]
     if "" in spec.clips:
         own, info = spec.leader, infos[""]
         params = [clip_params(own, info, clip, view) for clip in clips for view in range(own.views)]
-        frames = np.concatenate([each.frames for each in params]).reshape(len(clips), -1)
+        frames = np.concatenate([each.frame_indices for each in params]).reshape(len(clips), -1)
         return Drawn({"": params}, frames, info.late_s(own) + info.times_of(frames))
     samples = [sample_params(spec, infos, clip) for clip in clips]
     return Drawn(
@@ -79,7 +79,7 @@ class DecodedClips(NamedTuple):
         """Note in ``info`` [n] what is known of the clips."""
         shape = info["frames"].shape
         info["frames"], info["times"] = self.frames.reshape(shape), self.times.reshape(shape)
-        info["of"], info["lasts"], info["wide"] = self.length
+        info["num_frames"], info["duration_s"], info["display_aspect_ratio"] = self.length
         info["affine"] = affines(self.params).reshape(len(self.frames), -1, 2, 3)
 
     @property
@@ -91,8 +91,8 @@ class DecodedClips(NamedTuple):
 
     @property
     def length(self) -> tuple[int, float, float]:
-        """As `VideoInfo.length`."""
-        return (-1, math.nan, math.nan) if self.info is None else self.info.length
+        """As `VideoInfo.file_summary`."""
+        return (-1, math.nan, math.nan) if self.info is None else self.info.file_summary
 
 
 def parts_in(path: str, spec: SampleSpec) -> tuple[dict[str, str], SampleSpec]:

@@ -185,11 +185,13 @@ def _returned_to(spec: ClipSpec, rows: Buffer) -> list[npt.NDArray[Any]]:
 def _read_audio(part: Part, tick: Tick) -> None:
     """Write the audio of the time that the clips show behind their pixels."""
     spec, source, places = part.spec, part.source, audio_layout(part.spec)
-    begins = source.info.begins
+    begins = source.info.begin_stream_s
     if begins is None:
         raise VideoError(source.path, "does not say when its frames are shown beside its sound")
     assert spec.fps is not None
-    shown = np.array([each.frames for each in part.params]).reshape(len(part.rows), spec.views, -1)
+    shown = np.array([each.frame_indices for each in part.params]).reshape(
+        len(part.rows), spec.views, -1
+    )
     at = (shown >= 0).argmax(-1, keepdims=True)  # those before lie beyond the beginning
     firsts = source.info.times_of(np.take_along_axis(shown, at, -1)) - at / spec.fps
     wanted = Wanted(spec.audio_rate or 0, spec.audio_channels, audio_shape(spec)[-1])

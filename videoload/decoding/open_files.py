@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cachetools import LRUCache
 
-from videoload.reading.video import Video
+from videoload.reading.video import VideoReader
 from videoload.storage.files import VideoFile
 
 _OPEN_BYTES = 64 << 20  # all open files may take so much, by a guess at what their decoders hold
@@ -28,7 +28,7 @@ class OpenFiles:
         self._last: LRUCache[str, int] = LRUCache(_OPEN_BYTES, lambda memory_bytes: memory_bytes)
         self._again = 0.0
 
-    def take(self, file: VideoFile) -> Video | None:
+    def take(self, file: VideoFile) -> VideoReader | None:
         """The file, if it is here and has not changed."""
         path = file.path
         self._again += ((path in self._last) - self._again) / _VISITS
@@ -38,7 +38,7 @@ class OpenFiles:
             return None
         return opened
 
-    def put(self, opened: Video) -> None:
+    def put(self, opened: VideoReader) -> None:
         """Keep the file until others need its place, if that may be worth it."""
         memory_bytes = _bytes(opened)
         if memory_bytes > _OPEN_BYTES:
@@ -60,12 +60,12 @@ class OpenFiles:
         self.close()
 
 
-def _bytes(opened: Video) -> int:
+def _bytes(opened: VideoReader) -> int:
     return max(opened.decoder.memory_bytes, _OPEN_BYTES // _MAX_OPEN)
 
 
-class _ClosingCache(LRUCache[str, Video]):
-    def popitem(self) -> tuple[str, Video]:
+class _ClosingCache(LRUCache[str, VideoReader]):
+    def popitem(self) -> tuple[str, VideoReader]:
         path, opened = super().popitem()
         opened.close()
         return path, opened

@@ -91,7 +91,7 @@ def planes_of_clip(out: Buffer, pixels: str, params: ClipParams) -> list[Buffer]
     """The planes of what is shown in the frames ``out`` [T, ...] of a clip. What is not shown there
     becomes black."""
     planes = [out] if pixels != "yuv420p" else _planes_in_one(out)
-    missing = np.flatnonzero(params.frames == -1)
+    missing = np.flatnonzero(params.frame_indices == -1)
     for i, plane in enumerate(planes):
         black = 0 if pixels != "yuv420p" else 128 if i else 16
         if params.place is not None:

@@ -39,7 +39,7 @@ class Prefetcher:
             }
             if spec.asks != "clips":
                 for file, index in (both for files in known.values() for both in files):
-                    index.want(file, ())  # whether it is still what is known of it
+                    index.prefetch(file, ())  # whether it is still what is known of it
                 return
             if any(len(known[name]) < len(files) for name, files in found.items()):
                 return
@@ -54,13 +54,13 @@ class Prefetcher:
             }
             for name, params in draw(spec, infos, clips).params.items():
                 wanted: dict[int, set[int]] = {}
-                for shown in (pictures(each.frames) for each in params):
+                for shown in (pictures(each.frame_indices) for each in params):
                     whole = [Run(0, slice(0, len(shown)), shown)]
                     for run in pieces[name].runs(shown) if name in pieces else whole:
                         wanted.setdefault(run.piece, set()).update(run.frames.tolist())
                 for piece, frames in wanted.items():
                     file, index = known[name][piece]
-                    index.want(file, frames)
+                    index.prefetch(file, frames)
 
     def _known(self, path: str) -> tuple[VideoFile, VideoIndex] | None:
         """A file and its index, if they are known; else the beginning of it is asked for."""

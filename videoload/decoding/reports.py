@@ -51,7 +51,7 @@ def _facts(videos: Videos, read_file: ReadFile, path: str, tick: Tick) -> dict[s
     info = videos.info(path, tick)
     width, height = info.displayed_size(ClipSpec(1))
     return {
-        "frames": info.frames, "width": width, "height": height,
+        "frames": info.num_frames, "width": width, "height": height,
         "fps": round(float(info.fps), 4), "container": report.container.split(",")[0],
         "codec": report.codec, "pixels": report.pixels,
         "header_frames": sum(report.header_frames for _, report in found),
@@ -68,5 +68,5 @@ def _damage(index: VideoIndex, report: Report) -> Iterator[str]:
         yield f"{report.refused} of {report.packets} packets cannot be decoded"
     if report.repaired:
         yield f"{report.repaired} frames were repaired"
-    if index.info.frames != report.frames:
-        yield f"{report.frames} of {index.info.frames} pictures come out"
+    if index.info.num_frames != report.frames:
+        yield f"{report.frames} of {index.info.num_frames} pictures come out"

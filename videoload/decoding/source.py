@@ -37,7 +37,7 @@ from videoload.errors import FileReplacedError, OneClipError, VideoError
 from videoload.reading.containers import BrokenFileError
 from videoload.reading.frames import ReadPosition, StaleIndexError, read_frames
 from videoload.reading.index import VideoIndex, open_video
-from videoload.reading.video import Video
+from videoload.reading.video import VideoReader
 from videoload.stopwatch import Stopwatch
 from videoload.storage.files import Tick, VideoFile
 from videoload.storage.paths import pieces_of
@@ -46,10 +46,10 @@ from videoload.storage.paths import pieces_of
 class OpenVideos(Protocol):
     """Keeps files open that may be read again."""
 
-    def take(self, file: VideoFile) -> Video | None:
+    def take(self, file: VideoFile) -> VideoReader | None:
         """The file, if it is here and has not changed."""
 
-    def put(self, opened: Video) -> None:
+    def put(self, opened: VideoReader) -> None:
         """Keep the file, or close it."""
 
 
@@ -105,9 +105,9 @@ class Source:
             return
         drawn: dict[int, tuple[list[ClipParams], list[Buffer]]] = {}
         for each, clip in zip(params, clips, strict=True):
-            for run in self._pieces.runs(pictures(each.frames)):
+            for run in self._pieces.runs(pictures(each.frame_indices)):
                 own, places = drawn.setdefault(run.piece, ([], []))
-                own.append(each._replace(frames=run.frames))
+                own.append(each._replace(frame_indices=run.frames))
                 places.append(clip[run.place])
         for number, (own, places) in sorted(drawn.items()):
             path, info = pieces_of(self.path)[number], self._pieces.infos[number]
@@ -133,7 +133,7 @@ class Source:
             return _read_audio(self._tools, self.path, self.files[0].file, begin, wanted, tick)
         stretches, found = self._pieces.stretches(begin, wanted.samples, wanted.rate), []
         for number, at, samples in stretches:
-            path, since = pieces_of(self.path)[number], self._pieces.infos[number].begins
+            path, since = pieces_of(self.path)[number], self._pieces.infos[number].begin_stream_s
             with in_piece(self.path, path):
                 file = self._tools.videos.storage.resolve(path)
                 if file.identity != self._identities[path]:
@@ -168,7 +168,7 @@ class FileSource:
         """``info``: for which clips were drawn already. The rest is as in `Source`."""
         self.path, self._tools, self._spec = path, tools, spec
         self._stored: ClipFrames | None = None
-        self._opened: Video | None = None
+        self._opened: VideoReader | None = None
         self._found = None
         with tools.videos.storage.reading(path, tick):
             with tools.watch.phase("open"):
@@ -197,7 +197,7 @@ class FileSource:
                 self.path, file, self._spec, self.info, params, self._found
             )
             if self.from_frame_store:
-                file.want(())  # whether it is still this file
+                file.prefetch(())  # whether it is still this file
                 return
             if self._found is not None:
                 with tools.videos.storage.reading(self.path, tick, file):
@@ -205,15 +205,15 @@ class FileSource:
                         self._exclude()
             if stored is not None:
                 stored.reserve_extra_frames(self._index.order)
-                self._index.want(file, [*stored.missing, *stored.extra])
+                self._index.prefetch(file, [*stored.missing, *stored.extra])
                 return
         for drawn, clip in zip(params, clips, strict=True):
             made = ClipPixels(self._spec, self.info, drawn, tools.graphs, clip)
             self._pixels.append(made)
-            for at, ordinal in enumerate(pictures(drawn.frames).tolist()):
+            for at, ordinal in enumerate(pictures(drawn.frame_indices).tolist()):
                 if ordinal >= 0:
                     self._places.setdefault(ordinal, []).append((made, at))
-        self._index.want(file, self._places)
+        self._index.prefetch(file, self._places)
 
     @property
     def from_frame_store(self) -> bool:

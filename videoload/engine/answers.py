@@ -22,7 +22,7 @@ from videoload.engine.open_streams import OpenStream
 from videoload.errors import Fault, ProtocolError, named
 from videoload.logs import RateLimitedLog
 from videoload.scheduler.records import NO_INFO, Lease
-from videoload.scheduler.scheduler import LeaseTable
+from videoload.scheduler.scheduler import Scheduler
 from videoload.wire.messages import Failed, Result
 from videoload.wire.sockets import Peer
 
@@ -33,7 +33,7 @@ _FILE = 60  # characters of a path beside an error, from its end
 class Answers:
     """The answers of a client's workers. ``meter`` counts for all streams."""
 
-    table: LeaseTable
+    table: Scheduler
     streams: Mapping[int, OpenStream]
     workers: Mapping[Peer, ConnectedWorker]
     meter: Meter

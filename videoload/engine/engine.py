@@ -3,7 +3,7 @@ table what to do, and sends what the table says.
 
     consumer threads ── post(call) ──> │            │ <── messages ──> Listener ── workers
                   <── ReaderQueue ───  │ I/O thread │
-    supervisor ────── child ended ───> │            │ ── events ──> LeaseTable ── commands ──┐
+    supervisor ────── child ended ───> │            │ ── events ──> Scheduler ── commands ──┐
                                        └────────────┘ <──────────────────────────────────────┘
 
 Which worker decodes which clip is decided in `leases`. Three modules know what an event means:
@@ -67,7 +67,7 @@ from videoload.errors import (
 from videoload.logs import Log, RateLimitedLog
 from videoload.scheduler import commands
 from videoload.scheduler.pool import SILENCE_S
-from videoload.scheduler.scheduler import LeaseTable
+from videoload.scheduler.scheduler import Scheduler
 from videoload.storage.cache_directories import CacheDirectories
 from videoload.wire.context import new_context
 from videoload.wire.messages import (
@@ -129,7 +129,7 @@ class Engine:
         self._listen, self._keys, self._insecure = listen, keys, insecure
         self._any_software = allow_version_mismatch
         self._folders = folders
-        self._table = LeaseTable(credit=_CREDIT, stall_s=stall_s, silence_s=SILENCE_S)
+        self._table = Scheduler(credit=_CREDIT, stall_s=stall_s, silence_s=SILENCE_S)
         self._token = secrets.token_hex(32)
         self.calls = CallQueue()
         self.has_credit = True
@@ -267,7 +267,7 @@ class Engine:
 
     def storage_says(self, root: str) -> str:
         """What is said of a root that does not answer; "" if it does."""
-        found = self._table.roots.says(root)
+        found = self._table.roots.failure_of(root)
         return "" if found is None else found[1]
 
     def decoded(self) -> int:
@@ -337,7 +337,7 @@ class Engine:
         ready = self._listener.poll(children, self._tick_at)
         self._table.pool.clock(time.monotonic())
         if any(child.fileno() in ready for child in children):
-            yield self.membership.look_after_children
+            yield self.membership.reap_children
         yield from self.calls.take()
         for peer, message in () if self._stopping else self._listener.messages(ready):
             yield partial(self._hear, peer, partial(self._handle, peer, message))
@@ -349,7 +349,7 @@ class Engine:
             yield from self._tick(now)
 
     def _tick(self, now: float) -> Iterator[Callable[[], object]]:
-        yield self.membership.look_after_children
+        yield self.membership.reap_children
         yield self.streams.give_back_dead
         for router in self._listener.routers:
             for peer in router.sending():
@@ -375,7 +375,7 @@ class Engine:
                 self._warnings.add(says, now)
         are_read = {stream.root for stream in self.streams.by_reader.values()}
         for root in roots:
-            since, says = roots.says(root) or (now, "")
+            since, says = roots.failure_of(root) or (now, "")
             if root not in are_read:
                 roots.forget(root)
             elif limit_s is not None and now - since >= limit_s:
@@ -515,7 +515,7 @@ class Engine:
         worker.last_lease = grant.lease
         if not peer.send(stream.lease(grant, spec, place)) and place is None:
             is_idle = self._table.pool.held(peer) == 1  # it never got this lease
-            self.membership.gone(peer, died=True, at_work=0 if is_idle else None)
+            self.membership.remove(peer, died=True, at_work=0 if is_idle else None)
 
     def _take_identified(self) -> None:
         """Take all fingerprints that are known by now: each one alone would grant leases."""

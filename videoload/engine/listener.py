@@ -68,10 +68,10 @@ class Listener:
         return self.private.endpoint
 
     @property
-    def turned_away(self) -> int:
+    def rejected(self) -> int:
         """How many connection attempts were turned away because of their key."""
-        unknown = 0 if self._authenticator is None else self._authenticator.turned_away
-        return unknown + sum(router.connections.turned_away for router in self.routers)
+        unknown = 0 if self._authenticator is None else self._authenticator.rejected
+        return unknown + sum(router.connections.rejected for router in self.routers)
 
     @property
     def endpoints(self) -> list[str]:

@@ -36,7 +36,7 @@ from videoload.logs import Log, RateLimitedLog
 from videoload.scheduler.commands import Warn
 from videoload.scheduler.pool import SILENCE_S
 from videoload.scheduler.records import Worker
-from videoload.scheduler.scheduler import LeaseTable
+from videoload.scheduler.scheduler import Scheduler
 from videoload.versions import own_version
 from videoload.wire.messages import Bye, Heartbeat, Hello, Notice, Refused, Welcome
 from videoload.wire.sockets import Peer
@@ -82,7 +82,7 @@ class ConnectedWorker:
     @property
     def silent_s(self) -> float:
         """How long it has sent nothing."""
-        return 0.0 if self.known is None else self.known.still.seconds
+        return 0.0 if self.known is None else self.known.silence_clock.seconds
 
     def record(self, now: float) -> WorkerRecord:
         """What is known of it now, without its work."""
@@ -221,13 +221,13 @@ class Membership:
     """
 
     admission: Admission[Peer]
-    table: LeaseTable
+    table: Scheduler
     supervisor: Supervisor
     listener: Listener
     warnings: RateLimitedLog
     beat_s: float
     stall_s: float
-    comings: RateLimitedLog = field(
+    join_log: RateLimitedLog = field(
         default_factory=lambda: RateLimitedLog(_log, logging.INFO, burst=_COMINGS)
     )
     departed: int = 0
@@ -314,7 +314,7 @@ class Membership:
                 self.warnings.add(f"worker {who} is refused: {decision.reason}", now)
             return
         for other in decision.replaces:
-            self.gone(other, died=False)
+            self.remove(other, died=False)
             if not decision.worker.is_child:  # it was cut off: its connection is to blame
                 self.table.worker_returned(other)
         worker = decision.worker
@@ -324,7 +324,7 @@ class Membership:
             self._changed.notify_all()
         peer.admitted()
         if not worker.is_child:
-            self.comings.add(f"worker {worker.name} joined", now)
+            self.join_log.add(f"worker {worker.name} joined", now)
         peer.send(Welcome(self.beat_s, self.stall_s))
         copy = None if worker.is_child else (hello.copy or hello.host)
         worker.known = Worker(
@@ -335,10 +335,10 @@ class Membership:
 
     # Workers leave
 
-    def gone(
+    def remove(
         self, peer: Peer, *, died: bool, at_work: int | None = None, more_leave: bool = False
     ) -> None:
-        """A worker has left. For the other arguments, see `LeaseTable.worker_left`."""
+        """A worker has left. For the other arguments, see `Scheduler.worker_left`."""
         with self._changed:
             worker = self._workers.pop(peer, None)
         if worker is not None:
@@ -347,7 +347,7 @@ class Membership:
             if died:
                 self._deaths.append((time.monotonic(), worker.host, peer))
         if worker is not None and not worker.is_child:
-            self.comings.add(f"worker {worker.name} left", time.monotonic())
+            self.join_log.add(f"worker {worker.name} left", time.monotonic())
         self.table.worker_left(peer, died=died, at_work=at_work, more_leave=more_leave)
 
     def said_bye(self, peer: Peer, bye: Bye, now: float) -> None:
@@ -361,14 +361,14 @@ class Membership:
             self.table.is_refused(peer, printable(bye.reason[:SAID]))
             what = f"worker {worker.name} hands its leases back: {bye.reason}"
             self.warnings.add(what, now)
-        self.gone(peer, died=False)
+        self.remove(peer, died=False)
 
-    def look_after_children(self) -> None:
+    def reap_children(self) -> None:
         """Kill the processes that hang, reap those that ended, and have others started."""
         causes = self.supervisor.look_after(self.stall_s)
         for peer, worker in list(self._workers.items()) if causes else ():
             if worker.is_child and worker.pid in causes:
-                self.gone(peer, died=True, at_work=causes[worker.pid])
+                self.remove(peer, died=True, at_work=causes[worker.pid])
 
     def evict(self, peer: Peer) -> None:
         """Remove a worker that is alive. A local one may be writing into shared memory, so it keeps
@@ -377,7 +377,7 @@ class Membership:
         if worker is not None and worker.is_child:
             self.supervisor.kill(worker.pid)
         else:
-            self.gone(peer, died=False)
+            self.remove(peer, died=False)
 
     def warn(self, command: Warn) -> None:
         """A worker cannot do what others can. If it is paused, it is told why."""
@@ -406,11 +406,11 @@ class Membership:
             if not peer.send(Heartbeat(worker.last_lease)) and not worker.is_child
         ]
         for peer in gone:  # a host with hundreds of workers may go down
-            self.gone(peer, died=True, more_leave=peer is not gone[-1])
+            self.remove(peer, died=True, more_leave=peer is not gone[-1])
 
     def tick(self, now: float, *, is_read: bool) -> None:
         """Warn of hosts with silent workers, and if a stream is read and no worker is here."""
-        self.comings.tell(now)
+        self.join_log.tell(now)
         here, silent = self._by_host()
         for host in silent.keys() - self._silent:
             who = f"{host}: {count(silent[host], 'worker')}"

@@ -31,9 +31,9 @@ from videoload.plan.quarantine import Quarantine
 from videoload.scheduler.commands import Command, Grant, Ready
 from videoload.scheduler.files import Files
 from videoload.scheduler.records import Stream
-from videoload.scheduler.scheduler import LeaseTable
+from videoload.scheduler.scheduler import Scheduler
 from videoload.storage.files import Storage
-from videoload.wire.messages import Lease, Place, sealed
+from videoload.wire.messages import Lease, Place, commitment
 from videoload.wire.private_messages import Share
 from videoload.wire.slots import Slots, spans
 from videoload.worker.supervisor import Supervisor
@@ -55,12 +55,12 @@ class Loan(NamedTuple):
 
 
 class BatchLayout(NamedTuple):
-    """What the clips of a batch have in common. ``clip_bytes`` are those of each, ``told_bytes``
-    those that a message has about it, at most."""
+    """What the clips of a batch have in common. ``clip_bytes`` are those of each,
+    ``metadata_bytes`` those that a message has about it, at most."""
 
     spec: SampleSpec
     clip_bytes: int
-    told_bytes: int
+    metadata_bytes: int
 
 
 @dataclass(eq=False, slots=True)
@@ -85,7 +85,7 @@ class OpenStream:
     slots_for: Callable[[int], int] = lambda workers: 0  # how many slots so many workers need
     most_slots: int = 0  # for which there is memory
     grown_for: float = 0  # it has the slots that so many workers need
-    lent: dict[int, Ready] = field(default_factory=dict)  # by slot: batches that readers have
+    delivered: dict[int, Ready] = field(default_factory=dict)  # by slot: batches that readers have
     loans: dict[int, Loan] = field(default_factory=dict)  # by slot; consumers add to it
     error: VideoloadError | None = None
     step: int = -1  # the last one that any reader took
@@ -187,7 +187,7 @@ class OpenStream:
             salt = self.files.salt
         elif self.is_scanned:  # any file will do, but which one it is gets known
             files, salt = (0,) * len(clips), 0
-        digests = list(map(sealed, files))
+        digests = list(map(commitment, files))
         return Lease(grant.lease, spec, clips, place, dict(self.code), digests, salt)
 
 
@@ -198,7 +198,7 @@ class OpenStreams:
     ``listens``: workers of other hosts may dial in.
     """
 
-    table: LeaseTable
+    table: Scheduler
     supervisor: Supervisor
     listens: bool
     by_id: dict[int, OpenStream] = field(default_factory=dict)
@@ -279,7 +279,7 @@ class OpenStreams:
         self.by_reader[reader_id] = stream
         self.table.start_reader(stream.id, reader_id, steps.start, steps.stop)
 
-    def want(self, reader_id: int) -> None:
+    def request_batch(self, reader_id: int) -> None:
         self.table.wanted(reader_id)
 
     def end(self, stream: OpenStream, reader_id: int) -> None:
@@ -289,13 +289,13 @@ class OpenStreams:
         if queue is None:
             return
         self.table.end_reader(reader_id)
-        for batch in queue.never_handed_over():
+        for batch in queue.undelivered():
             self.give_back(stream, batch)
 
     def give_back(self, stream: OpenStream, batch: Ready) -> None:
         """A consumer does not need the slot of a batch any more. Further calls do nothing."""
-        if stream.lent.get(batch.slot) is batch:
-            del stream.lent[batch.slot]
+        if stream.delivered.get(batch.slot) is batch:
+            del stream.delivered[batch.slot]
             stream.loans.pop(batch.slot, None)
             self.table.slot_back(stream.id, batch.slot)
 
@@ -310,7 +310,7 @@ class OpenStreams:
     def hand_out(self, ready: Ready) -> None:
         """Put a batch into its reader's queue."""
         stream = self.by_reader[ready.reader]
-        stream.lent[ready.slot] = ready
+        stream.delivered[ready.slot] = ready
         stream.readers[ready.reader].put(ready)
 
     def stop(self, stream: OpenStream, error: VideoloadError) -> None:

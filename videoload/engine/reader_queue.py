@@ -25,7 +25,7 @@ class ReaderQueue:
         self._ready: deque[Ready] = deque()
         self._taken: list[Ready] = []  # but not handed over yet
         self._error: VideoloadError | None = None
-        self._bell: SimpleQueue[None] = SimpleQueue()  # empty, or rung: look again
+        self._wakeup: SimpleQueue[None] = SimpleQueue()  # empty, or rung: look again
 
     # While the I/O thread has the lock, it makes nothing that may start Python's garbage collector:
     # that may wait for the consumer's thread (see `frameworks.tfdata`).
@@ -43,8 +43,8 @@ class ReaderQueue:
 
     def _ring(self) -> None:
         """Have the consumer look again. It empties the bell before it looks."""
-        if self._bell.empty():
-            self._bell.put(None)
+        if self._wakeup.empty():
+            self._wakeup.put(None)
 
     def take(self, wait_s: float) -> Ready | None:
         """The next batch, or None if none came in ``wait_s``. Raises what `fail` was given."""
@@ -60,7 +60,7 @@ class ReaderQueue:
             if error is not None:
                 raise copy.copy(error)  # a raised error holds the frames of its consumer
             try:
-                self._bell.get(timeout=max(0.0, deadline - time.monotonic()))
+                self._wakeup.get(timeout=max(0.0, deadline - time.monotonic()))
             except Empty:
                 return None
 
@@ -73,6 +73,6 @@ class ReaderQueue:
         """From now on, the consumer gives back the slot of the batch that it took."""
         self._taken.clear()
 
-    def never_handed_over(self) -> list[Ready]:
+    def undelivered(self) -> list[Ready]:
         """After the consumer's end: the batches whose slots nobody else gives back."""
         return [*self._ready, *self._taken]

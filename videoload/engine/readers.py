@@ -27,7 +27,7 @@ from videoload.engine.reader_queue import ReaderQueue
 from videoload.engine.stats import StreamRecord, StreamStats
 from videoload.errors import VideoloadError
 from videoload.logs import Log
-from videoload.plan.batches import Batch, BatchWithInfo, batch_of
+from videoload.plan.batches import Batch, BatchWithInfo, collate
 from videoload.plan.epoch_cursor import EpochCursor
 from videoload.plan.identity import Identity
 from videoload.plan.lengths import Lengths
@@ -208,7 +208,9 @@ class StreamReaders:
     ) -> Iterator[Ready | None]:
         """None every 200 ms, with ``idle`` every 50 ms, and the batch of a step at last."""
         engine, number = self._engine, reading.id
-        engine.post_about(self.source, lambda: engine.streams.want(number), about_leases=True)
+        engine.post_about(
+            self.source, lambda: engine.streams.request_batch(number), about_leases=True
+        )
         warn_at, batch = time.monotonic() + _REMIND_S, None
         while batch is None:
             if time.monotonic() > warn_at:
@@ -266,7 +268,7 @@ class StreamReaders:
         queue.handed_over()
         spec = self.source.layout_of(batch.samples[0]).spec
         look, self.look = self.look, None
-        made = batch_of(
+        made = collate(
             batch.step, batch.samples, self.catalog, spec, rows, batch.info, self.lengths,
             info=info or look is not None,
         )  # fmt: skip

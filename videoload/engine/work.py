@@ -20,7 +20,7 @@ from itertools import chain, pairwise
 from operator import add
 from typing import NamedTuple
 
-from videoload.wire.messages import Result, Spent
+from videoload.wire.messages import Result, Timings
 
 _BUCKET_S = 1.0
 _SAME_LENGTH = 8  # buckets of one length, before two are merged: windows are exact to an eighth
@@ -120,7 +120,7 @@ class WorkTimer:
         )  # fmt: skip
 
 
-def _phases(spent: Spent) -> tuple[float, ...]:
+def _phases(spent: Timings) -> tuple[float, ...]:
     return spent.open, spent.index, spent.seek, spent.decode, spent.scale, spent.transform
 
 

@@ -47,7 +47,7 @@ from videoload.errors import ClosedError, VideoloadError
 from videoload.frameworks.interrupts import INTERRUPTS
 from videoload.frameworks.python_datasets import PythonDatasets, itself
 from videoload.logs import Log
-from videoload.plan.batches import BatchInfo, Sample, batch_of
+from videoload.plan.batches import BatchInfo, Sample, collate
 from videoload.plan.lengths import Lengths
 
 if TYPE_CHECKING:
@@ -233,10 +233,10 @@ def _signature(
         return declared((array.shape[1:], "str" if array.dtype.hasobject else array.dtype))
 
     known, targets = np.zeros(1, info_type(spec)), readers.catalog.targets
-    known["of"], known["lasts"], known["wide"] = -1, np.nan, np.nan
+    known["num_frames"], known["duration_s"], known["display_aspect_ratio"] = -1, np.nan, np.nan
     pixels, catalog = np.zeros((1, spec.clip_bytes), np.uint8), file_rows(readers.catalog)
     one, lengths = Sample(0, 0, 0, 0, 0, 0), Lengths(catalog, readers.spec)
-    clips, _, *more = batch_of(0, [one], catalog, spec, pixels, known, lengths, info=info)
+    clips, _, *more = collate(0, [one], catalog, spec, pixels, known, lengths, info=info)
     kind: Any = ((), "int64") if targets is None else shapes(targets, frames_shape(spec))
     found = [tf.nest.map_structure(of_array, each) for each in (clips, *map(_as_dict, more))]
     return found[0], declared(kind), *found[1:]

@@ -32,13 +32,13 @@ class Sample(NamedTuple):
     """One row of a batch: crop number ``crop`` of clip number ``clip`` of ``video``. Its parameters
     are drawn from ``seed``.
 
-    ``origin`` is the clip's number in the epoch, ``attempt`` how often it was substituted. The
+    ``origin`` is the clip's number in the epoch, ``substitution`` how often it was substituted. The
     crops of a clip share both, and therefore the seed.
     """
 
     epoch: int
     origin: int
-    attempt: int
+    substitution: int
     video: int
     clip: int
     seed: int
@@ -121,7 +121,7 @@ Batch = tuple[C, Labels]
 BatchWithInfo = tuple[C, Labels, BatchInfo]
 
 
-def batch_of(
+def collate(
     step: int,
     samples: Sequence[Sample],
     catalog: Catalog,
@@ -135,7 +135,12 @@ def batch_of(
     """What a trainer gets of these samples, whose bytes are ``rows`` [B, clip_bytes]: clips and
     targets, and with ``info`` where they came from. Raises SpecError if targets do not fit."""
     video, clip, crop = np.array([(s.video, s.clip, s.crop) for s in samples], np.int64).T.copy()
-    lengths.note(video, sample_info["of"], sample_info["lasts"], sample_info["wide"])
+    lengths.note(
+        video,
+        sample_info["num_frames"],
+        sample_info["duration_s"],
+        sample_info["display_aspect_ratio"],
+    )
     frames = by_part(spec, np.ascontiguousarray(sample_info["frames"]))
     affine = affine_of(sample_info, spec)
     leading = next(iter(frames.values()))

@@ -360,7 +360,7 @@ class Plan:
 
     def substitute(self, sample: Sample) -> Sample:
         """The substitute for a sample that cannot be decoded. It is the same in every run."""
-        epoch, origin, attempt = sample.epoch, sample.origin, sample.attempt + 1
+        epoch, origin, attempt = sample.epoch, sample.origin, sample.substitution + 1
         pool = self._bucket_of(sample)
         if self._pool_at is not None:
             pool, _ = self._pool_at[epoch * self._share + origin // self._world]

@@ -140,7 +140,7 @@ class Quarantine:
         """What replaces a sample that could not be decoded. Raises an error if nothing seems to be
         left."""
         sample = self._plan.substitute(sample)
-        if sample.attempt > _ATTEMPTS * (self._plan.videos + 10):
+        if sample.substitution > _ATTEMPTS * (self._plan.videos + 10):
             raise self._nothing_left("")
         return self.replace(sample)
 
@@ -169,10 +169,10 @@ class Quarantine:
                     following = next(taken, None)
                 elif following is not None or complete:
                     yield row, 0, planned.video
-        elif any(sample.attempt for sample in samples):
+        elif any(sample.substitution for sample in samples):
             for row, (at, end) in enumerate(zip(self._plan[step], samples, strict=False)):
-                while at.attempt < end.attempt:
-                    yield row, at.attempt, at.video
+                while at.substitution < end.substitution:
+                    yield row, at.substitution, at.video
                     at = self._plan.substitute(at)  # noqa: PLW2901 - along the chain
 
 

@@ -31,7 +31,7 @@ from videoload.clips.choices import MOVED_CROPS, TRIED_FOR_SIZE
 from videoload.clips.clip_spec import ClipSpec, at_native_size, hop_seconds, sizes_of
 from videoload.clips.sample_spec import SampleSpec, has_sizes, one_clip, one_frame
 from videoload.errors import SpecError, TooManyBadVideos, named
-from videoload.plan import padding
+from videoload.plan import bucket_search as padding
 from videoload.plan.lengths import needed_frames, windows_in
 
 COUNTED_AT_ONCE = 64  # videos in a batch of counts

@@ -58,7 +58,7 @@ class AviVideo:
         self.decoder = FrameDecoder.create(avi.codec, avi.parameters, strict=strict)
         self.packets: Iterator[VideoPacket] = iter(())
 
-    def go_to(self, start: KeyFrame, last: int = -1) -> VideoPacket | None:
+    def seek_to_keyframe(self, start: KeyFrame, last: int = -1) -> VideoPacket | None:
         """As `Video.go_to`."""
         self.decoder.flush()
         self.number = start.packet
@@ -94,7 +94,7 @@ class AviVideo:
             packet.update(block[at : at + size])  # any buffer does
             yield packet
 
-    def anew(self) -> AviVideo:
+    def reopen(self) -> AviVideo:
         """As `Video.anew`."""
         return AviVideo(self.file, self._avi, strict=False)
 

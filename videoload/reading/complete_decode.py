@@ -23,7 +23,7 @@ from videoload.reading.containers import (
 from videoload.reading.display import display_of
 from videoload.reading.frame_decoder import checksum
 from videoload.reading.index import VideoIndex, info_of_file
-from videoload.reading.order import Order
+from videoload.reading.order import FrameTable
 from videoload.reading.packets import least_bytes, timing_in
 from videoload.reading.video import decode_packets
 from videoload.storage.files import Tick, VideoFile
@@ -97,7 +97,7 @@ def decode_index(file: VideoFile, tick: Tick) -> tuple[VideoIndex, Report]:
     ordinals = np.full(len(packets) + 1, -1)  # the last one stands for packets that are not known
     ordinals[numbers[::-1]] = np.arange(len(numbers))[::-1]  # of two frames of a packet, the first
     rows = compact(np.array(starts, np.int64).reshape(-1, 4))
-    order = Order(len(sums), rows, compact(ordinals[:-1]), np.array(sums, np.uint32))
+    order = FrameTable(len(sums), rows, compact(ordinals[:-1]), np.array(sums, np.uint32))
     noted = NotedPackets(np.array([packet.sum for packet in packets], np.uint32))
     return VideoIndex(
         info._replace(keys=order.keys),

@@ -155,7 +155,7 @@ class OpenedVideo:
         self.close()
         self._open()
 
-    def go_to(self, start: KeyFrame, last: int = -1) -> VideoPacket | None:
+    def seek_to_keyframe(self, start: KeyFrame, last: int = -1) -> VideoPacket | None:
         """As `Video.go_to`: reads on if the packet is near, else seeks. If the seek leads
         elsewhere, reads on from the beginning."""
         ahead, packet = start.packet - self.number, None
@@ -214,7 +214,7 @@ class OpenedVideo:
         self.container.seek(time, stream=self.stream)
         self.packets = packets(self.container, self.stream)
 
-    def anew(self) -> OpenedVideo:
+    def reopen(self) -> OpenedVideo:
         """As `Video.anew`."""
         return OpenedVideo(self.file, strict=False, noted=self.noted)
 

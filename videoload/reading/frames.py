@@ -37,8 +37,8 @@ from av.video.frame import VideoFrame
 from videoload.bitstreams.h264 import is_unreferenced
 from videoload.reading.containers import BrokenFileError
 from videoload.reading.frame_decoder import REFUSALS, checksum
-from videoload.reading.order import Order
-from videoload.reading.video import Video, decode_packets
+from videoload.reading.order import FrameTable
+from videoload.reading.video import VideoReader, decode_packets
 from videoload.storage.files import Tick
 
 if TYPE_CHECKING:
@@ -66,14 +66,14 @@ class ReadPosition:
     """Where reading has ended in an open file, so that it can go on from there."""
 
     def __init__(self) -> None:
-        self.video: Video | None = None
+        self.video: VideoReader | None = None
         self.group, self.at = -2, 0  # no group; the next frame in it
         self.frames: Iterator[tuple[int, VideoFrame]] = iter(())
 
 
 def read_frames(
-    opened: Video,
-    order: Order,
+    opened: VideoReader,
+    order: FrameTable,
     wanted: list[int],
     use: Use,
     tick: Tick,
@@ -104,8 +104,8 @@ def read_frames(
 
 
 def _read_strictly(
-    video: Video,
-    order: Order,
+    video: VideoReader,
+    order: FrameTable,
     wanted: list[int],
     use: Use,
     tick: Tick,
@@ -144,7 +144,7 @@ def _read_strictly(
 
 
 def _runs(
-    video: Video, order: Order, wanted: list[int]
+    video: VideoReader, order: FrameTable, wanted: list[int]
 ) -> Iterator[tuple[int, list[int], list[range]]]:
     """The frames that are decoded in one go: the group where they begin, their ordinals, and the
     packets between that are left out. They are of one group; but a key frame of MPEG-4 without
@@ -167,8 +167,8 @@ def _runs(
 
 
 def _read_run(
-    video: Video,
-    order: Order,
+    video: VideoReader,
+    order: FrameTable,
     group: int,
     ordinals: list[int],
     gaps: list[range],
@@ -194,8 +194,8 @@ def _read_run(
 
 
 def _show_group(
-    video: Video,
-    order: Order,
+    video: VideoReader,
+    order: FrameTable,
     group: int,
     last: int,
     wanted: Collection[int],
@@ -211,7 +211,7 @@ def _show_group(
     _ComplaintError or one of `REFUSALS`.
     """
     start, proven = order.start(group), order.is_proven
-    first, decoder = video.go_to(start, last), video.decoder
+    first, decoder = video.seek_to_keyframe(start, last), video.decoder
     strict = decoder.is_strict
     if first is None or last < start.packet:
         if strict:
@@ -225,7 +225,7 @@ def _show_group(
     left: deque[tuple[int, int, VideoFrame]] = deque()  # wanted frames that came out, by packet
     missing = len(wanted)
     packets: Iterator[VideoPacket] = chain((first,), _up_to(last, video, gaps))
-    if order.unreferenced is not None or decoder.context.name == "h264":
+    if order.non_reference is not None or decoder.context.name == "h264":
         packets = _needed(video, order, packets, wanted, came)
     for number, frame in decode_packets(video, packets, tick):
         ordinal = order.ordinal(number)
@@ -248,7 +248,7 @@ def _show_group(
         raise _ComplaintError
 
 
-def _up_to(last: int, video: Video, gaps: Iterable[range]) -> Iterator[VideoPacket]:
+def _up_to(last: int, video: VideoReader, gaps: Iterable[range]) -> Iterator[VideoPacket]:
     """The packets up to number ``last``, without those in the gaps."""
     for gap in gaps:
         yield from islice(video.packets, gap.start - video.number)
@@ -257,7 +257,7 @@ def _up_to(last: int, video: Video, gaps: Iterable[range]) -> Iterator[VideoPack
     yield from islice(video.packets, last + 1 - video.number)
 
 
-def _is_clean(codec: str, order: Order) -> bool:
+def _is_clean(codec: str, order: FrameTable) -> bool:
     """Whether a decoder is one of `_CLEAN`. FFmpeg's MPEG-4 counts how often pictures ended without
     padding, and then takes a wrong end for a right one; of sound pictures, only B-VOPs end so.
     (Where there are none, a new decoder for each group would cost 4 % of UCF-101's clips.)"""
@@ -265,8 +265,8 @@ def _is_clean(codec: str, order: Order) -> bool:
 
 
 def _needed(
-    video: Video,
-    order: Order,
+    video: VideoReader,
+    order: FrameTable,
     packets: Iterable[VideoPacket],
     wanted: Collection[int],
     left_out: set[int],
@@ -297,7 +297,9 @@ def _needed(
                 video.number += 1
 
 
-def read_canonically(video: Video, order: Order, wanted: list[int], use: Use, tick: Tick) -> None:
+def read_canonically(
+    video: VideoReader, order: FrameTable, wanted: list[int], use: Use, tick: Tick
+) -> None:
     """Do what `read_frames` does, by the canonical route. ``video`` may be closed."""
     if order.is_proven:
         _Groups(video, order, tick).show(wanted, use)
@@ -306,11 +308,11 @@ def read_canonically(video: Video, order: Order, wanted: list[int], use: Use, ti
 
 
 def _read_from_the_beginning(
-    video: Video, order: Order, left: deque[int], use: Use, tick: Tick
+    video: VideoReader, order: FrameTable, left: deque[int], use: Use, tick: Tick
 ) -> None:
     """Decode as when the index was made. Raises StaleIndexError, BrokenFileError."""
     assert order.sums is not None
-    with closing(video.anew()) as fresh:
+    with closing(video.reopen()) as fresh:
         ordinals = iter(range(order.frames))
         for _, frame in decode_packets(fresh, fresh.packets, tick):  # `zip` would keep a frame
             at = next(ordinals, -1)
@@ -327,7 +329,7 @@ def _read_from_the_beginning(
 class _Groups:
     """Groups of pictures of a damaged file, each decoded by itself. Raises BrokenFileError."""
 
-    def __init__(self, video: Video, order: Order, tick: Tick) -> None:
+    def __init__(self, video: VideoReader, order: FrameTable, tick: Tick) -> None:
         self._video, self._order, self._tick = video, order, tick
 
     def show(self, wanted: list[int], use: Use) -> None:
@@ -350,7 +352,7 @@ class _Groups:
         if all others come out as they do without them (``sums``: their checksums), and nothing is
         refused or damaged that was not. Returns those that are still to be shown."""
         shown, refused = set(), self._refused
-        with closing(self._video.anew()) as video:
+        with closing(self._video.reopen()) as video:
             for ordinal, frame in _show_group(video, self._order, group, last, left, self._tick):
                 if ordinal in left and not frame.is_corrupt:
                     use(ordinal, frame)
@@ -402,12 +404,12 @@ class _Groups:
         alone = wanted if len(wanted) == 1 else ()
         last = max(map(self._order.packet, wanted), default=self._order.last_packet(group))
         came = set()
-        with closing(self._video.anew()) as video:
+        with closing(self._video.reopen()) as video:
             for ordinal, frame in _show_group(video, self._order, group, last, alone, self._tick):
                 came.add(ordinal)
                 if ordinal in wanted:
                     use(ordinal, frame)
-                if sums is not None and self._order.unreferenced is not None:
+                if sums is not None and self._order.non_reference is not None:
                     sums[ordinal] = checksum(frame)
                 del frame
         self._refused = video.refused

@@ -32,11 +32,11 @@ from videoload.reading.avi_video import CHUNK, AviPackets, AviVideo
 from videoload.reading.containers import NotedPackets, OpenedVideo, is_named_avi
 from videoload.reading.display import Display, display_of
 from videoload.reading.frame_decoder import FrameDecoder
-from videoload.reading.order import Order
+from videoload.reading.order import FrameTable
 from videoload.reading.packets import PacketTable, read_packets, read_plain
 from videoload.reading.plain_avi import PlainAvi, read_plain_avi
 from videoload.reading.timing import Timing
-from videoload.reading.video import Video
+from videoload.reading.video import VideoReader
 from videoload.stopwatch import Stopwatch
 from videoload.storage.content import Content
 from videoload.storage.files import FIRST_BYTES, Tick, VideoFile
@@ -62,19 +62,19 @@ class VideoIndex(NamedTuple):
     """
 
     info: VideoInfo
-    order: Order
+    order: FrameTable
     positions: Ints | None = None
     avi: AviPackets | None = None
     noted: NotedPackets | None = None
     opening: Sequence[tuple[int, int]] = ()
 
-    def want(self, file: VideoFile, frames: Iterable[int]) -> None:
+    def prefetch(self, file: VideoFile, frames: Iterable[int]) -> None:
         """Ask for what these frames need of a file on another host: they are needed soon. A small
         file comes whole: other clips need the rest of it."""
         if file.fetches:
             opening = self.opening if self.avi is None else ()
             is_small = file.size <= FIRST_BYTES
-            file.want(
+            file.prefetch(
                 [(0, file.size)] if is_small else [*self.byte_ranges(frames, file.size), *opening]
             )
 
@@ -110,7 +110,7 @@ class VideoIndex(NamedTuple):
         arrays: list[npt.NDArray[Any] | None] = [
             None if info.times is None else np.frombuffer(info.times),
             order.starts, order.starts, order.ordinals, order.ordinals, order.sums,
-            order.unreferenced,
+            order.non_reference,
             self.positions,
             None if self.avi is None else self.avi.sizes,
             None if self.noted is None else self.noted.sums,
@@ -127,7 +127,7 @@ class VideoIndex(NamedTuple):
             None if avi is not None or self.positions is None else _steps(self.positions),
             avi and avi._replace(positions=_steps(avi.positions - _before(avi.sizes))),
             None if self.noted is None else self.noted.sums,
-            order.unreferenced, self.opening,
+            order.non_reference, self.opening,
         )  # fmt: skip
         data = compress(msgspec.msgpack.encode(stored, enc_hook=as_plain), _LEVEL)
         return crc32(data, crc32(of)).to_bytes(4, "little") + data
@@ -147,7 +147,9 @@ class VideoIndex(NamedTuple):
             avi = avi._replace(positions=compact(_summed(avi.positions) + _before(avi.sizes)))
         positions = stored.positions if stored.positions is None else _summed(stored.positions)
         starts = _summed(stored.starts.reshape(-1, 4))
-        order = Order(stored.info.frames, starts, stored.ordinals, stored.sums, stored.unreferenced)
+        order = FrameTable(
+            stored.info.num_frames, starts, stored.ordinals, stored.sums, stored.unreferenced
+        )
         noted = None if stored.noted is None else NotedPackets(stored.noted)
         return cls(
             stored.info._replace(keys=order.keys), order,
@@ -161,7 +163,7 @@ class VideoIndex(NamedTuple):
         info, order, avi, positions = self.info, self.order, self.avi, self.positions
         frames, places = order.frames, order.starts.astype(np.int64)
         noted, sizes = self.noted and self.noted.sums, avi and avi.sizes
-        packets = _agreed([order.ordinals, order.unreferenced, noted, positions, sizes])
+        packets = _agreed([order.ordinals, order.non_reference, noted, positions, sizes])
         most = size if packets is None else packets
         across, down = info.coded_size
         for is_right in (
@@ -174,15 +176,15 @@ class VideoIndex(NamedTuple):
             info.times is None or bool(np.isfinite(np.frombuffer(info.times)).all()),
             _lie(places[:, 0], 0, frames - 1) and bool((np.diff(places[:, 0]) >= 0).all()),
             _lie(places[:, 1], 0, most - 1) and _lie(places[:, 3], -1, size),
-            _lie(order.unreferenced, 0, most),
+            _lie(order.non_reference, 0, most),
             _lie(positions, -1, size),
             all(0 <= begin <= end for begin, end in self.opening),
             min(info.width, info.height) >= 1 and min(info.cut) >= 0,
             across * down <= _MOST_PIXELS,
-            0 <= info.turns <= 3,
+            0 <= info.quarter_turns <= 3,
             info.fps >= 0,
-            -_MOST_S <= (info.begins or 0) <= _MOST_S and 0 <= info.late <= _MOST_S,
-            1 / _MOST_ASPECT <= info.aspect <= _MOST_ASPECT,
+            -_MOST_S <= (info.begin_stream_s or 0) <= _MOST_S and 0 <= info.late <= _MOST_S,
+            1 / _MOST_ASPECT <= info.pixel_aspect_ratio <= _MOST_ASPECT,
         ):
             if not is_right:
                 raise ValueError("it says what is not possible of this file")
@@ -251,7 +253,7 @@ _STORED = msgspec.msgpack.Decoder(_Stored, dec_hook=from_plain)
 
 def open_video(
     file: VideoFile, index: VideoIndex, *, strict: bool = True, watch: Stopwatch | None = None
-) -> Video:
+) -> VideoReader:
     """Open an indexed file for decoding. ``watch``: notes how long seeking takes. Raises
     BrokenFileError."""
     if index.avi is not None:
@@ -275,7 +277,7 @@ class KnownHeaders:
         if table is None:
             return None
         rate, times, _ = table.timing
-        return _index(info._replace(frames=table.pictures.frames, fps=rate, times=times), table)
+        return _index(info._replace(num_frames=table.pictures.frames, fps=rate, times=times), table)
 
     def note(self, avi: PlainAvi, index: VideoIndex, base: Fraction | None) -> None:
         """FFmpeg has opened a file, which was proven, and told this ``base`` of its times."""
@@ -287,7 +289,12 @@ class KnownHeaders:
             and np.array_equal(packets.positions, avi.positions)
             and np.array_equal(packets.sizes, avi.sizes)
         )
-        if packets is not None and base is not None and is_as_taken and index.info.begins == 0:
+        if (
+            packets is not None
+            and base is not None
+            and is_as_taken
+            and index.info.begin_stream_s == 0
+        ):
             self._known[avi.headers] = index.info, packets, base
 
 
@@ -296,7 +303,7 @@ def find_index(
     tick: Tick,
     watch: Stopwatch | None = None,
     headers: KnownHeaders | None = None,
-) -> tuple[VideoIndex | None, Video | None]:
+) -> tuple[VideoIndex | None, VideoReader | None]:
     """The index of a file, if it can be told without decoding; and the file, if it is open and can
     be used for decoding. ``headers``: of files that were asked for before. Raises BrokenFileError,
     OSError."""
@@ -345,7 +352,7 @@ def _index(
     firsts = starts if ordinals is None else ordinals[starts]
     rows = np.array((firsts, starts, table.times[starts], table.positions[starts])).T
     ordinals = None if ordinals is None else compact(ordinals)
-    order = Order(frames, compact(rows), ordinals, unreferenced=unreferenced)
+    order = FrameTable(frames, compact(rows), ordinals, unreferenced=unreferenced)
     positions = None if table.noted is not None else compact(table.positions)
     info = info._replace(keys=order.keys)
     return VideoIndex(info, order, positions, table.avi, table.noted, opening)

@@ -26,7 +26,7 @@ from cachetools import LRUCache
 from videoload.errors import printable
 from videoload.logs import Log
 from videoload.reading.index import VideoIndex
-from videoload.reading.index_file import TABLE, SetIndex, row_of
+from videoload.reading.index_file import TABLE, DatasetIndex, row_of
 from videoload.storage.cache_directories import own_file, own_folder
 from videoload.storage.files import VideoFile
 
@@ -59,7 +59,7 @@ class IndexCache:
     ``of_set``: what the index of the set tells."""
 
     def __init__(
-        self, folder: str | None, root: str, software: str, of_set: SetIndex | None = None
+        self, folder: str | None, root: str, software: str, of_set: DatasetIndex | None = None
     ) -> None:
         self._of_set = of_set
         self._known: LRUCache[str, _Known] = LRUCache(

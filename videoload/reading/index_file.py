@@ -109,7 +109,7 @@ class IndexFile:
         self._close()
 
 
-class SetIndex:
+class DatasetIndex:
     """What the index of a set tells of files below the root of ``storage``.
 
     Args:

@@ -11,8 +11,8 @@ from videoload.reading.complete_decode import Report, decode_index
 from videoload.reading.containers import BrokenFileError
 from videoload.reading.index import KnownHeaders, VideoIndex, find_index
 from videoload.reading.index_cache import IndexCache
-from videoload.reading.index_file import SetIndex
-from videoload.reading.video import Video
+from videoload.reading.index_file import DatasetIndex
+from videoload.reading.video import VideoReader
 from videoload.stopwatch import Stopwatch
 from videoload.storage.cache_directories import CacheDirectories
 from videoload.storage.files import Storage, Tick, VideoFile
@@ -30,7 +30,7 @@ class Indexes:
     def __init__(self, folders: CacheDirectories, storage: Storage, watch: Stopwatch) -> None:
         """``folders``: the cache on disk, and the index of the set."""
         software = index_software()
-        of_set = SetIndex(folders.index, storage, folders.cache, software)
+        of_set = DatasetIndex(folders.index, storage, folders.cache, software)
         self._cache = IndexCache(folders.cache, storage.root, software, of_set)
         self._watch = watch
         self.begin = of_set.begin
@@ -45,7 +45,7 @@ class Indexes:
         self._of_set.serve(storage)
         storage.last_version = self._cache.version
 
-    def find(self, path: str, file: VideoFile, tick: Tick) -> tuple[VideoIndex, Video | None]:
+    def find(self, path: str, file: VideoFile, tick: Tick) -> tuple[VideoIndex, VideoReader | None]:
         """The index of a file, and the file if it is open now. Raises VideoError."""
         index = self._cache.get(path, file)
         if index is not None:
@@ -56,7 +56,9 @@ class Indexes:
             except (BrokenFileError, OSError) as error:
                 raise VideoError(path, str(error)) from None
 
-    def _find(self, path: str, file: VideoFile, tick: Tick) -> tuple[VideoIndex, Video | None]:
+    def _find(
+        self, path: str, file: VideoFile, tick: Tick
+    ) -> tuple[VideoIndex, VideoReader | None]:
         index, opened = find_index(file, tick, self._watch, self._headers)
         if index is None:
             began = time.perf_counter()

@@ -14,7 +14,7 @@ from videoload.bitstreams.pictures import Ints, KeyFrame
 _BEGINNING = KeyFrame(0, 0, 0, -1)
 
 
-class Order:
+class FrameTable:
     """The order of the frames of a video. It never changes.
 
     Attributes:
@@ -25,7 +25,7 @@ class Order:
             gives frame i.
         sums: A checksum for each frame, int64 [frames], if headers do not prove the order: then a
             frame is right if it has its checksum.
-        unreferenced: As `Pictures.unreferenced`.
+        unreferenced: As `Pictures.non_reference`.
         decodable: The first and the last frame of groups that come out although the file is
             damaged, or none. It is found out where it is needed.
     """
@@ -42,7 +42,7 @@ class Order:
         self.starts = starts
         self.ordinals = ordinals
         self.sums = sums
-        self.unreferenced = unreferenced
+        self.non_reference = unreferenced
         self.decodable: dict[int, list[int]] = {}
         self._firsts: list[int] = starts[:, 0].tolist()
 
@@ -89,7 +89,7 @@ class Order:
 
     def left_out(self, packet: int, wanted: Collection[int]) -> int:
         """How many packets, from this one on, need not be decoded for the wanted frames."""
-        count = 0 if self.unreferenced is None else self.unreferenced.item(packet)
+        count = 0 if self.non_reference is None else self.non_reference.item(packet)
         others = (self.ordinal(packet + i) not in wanted for i in range(count))
         return count if all(others) else 0
 

@@ -209,7 +209,7 @@ class _AtPlaces:
     def data(self, i: int, most: int) -> bytes:
         if i == self._following and i % _AHEAD == 0:  # they are read one after the other
             soon = slice(i, i + 2 * _AHEAD)
-            self._content.want(self.positions[soon], np.minimum(self.sizes[soon], most))
+            self._content.prefetch(self.positions[soon], np.minimum(self.sizes[soon], most))
         self._following = i + 1
         return self._content.read(self.positions.item(i), min(self.sizes.item(i), most))
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from videoload.reading.frame_decoder import VideoPacket
 
 
-class Video(Protocol):
+class VideoReader(Protocol):
     """An open file and its decoder.
 
     ``packets``: what is coded from where the file stands on. ``number``: of the next packet, -1 if
@@ -29,11 +29,11 @@ class Video(Protocol):
     number: int
     refused: list[int]
 
-    def go_to(self, start: KeyFrame, last: int = -1) -> VideoPacket | None:
+    def seek_to_keyframe(self, start: KeyFrame, last: int = -1) -> VideoPacket | None:
         """The packet of a key frame, for a decoder that begins anew; None if there is none. What is
         coded up to packet ``last`` is needed, too. Raises BrokenFileError."""
 
-    def anew(self) -> Video:
+    def reopen(self) -> VideoReader:
         """The file opened again, with a tolerant decoder. Raises BrokenFileError."""
 
     def close(self) -> None:
@@ -41,7 +41,7 @@ class Video(Protocol):
 
 
 def decode_packets(
-    video: Video, packets: Iterable[VideoPacket], tick: Tick
+    video: VideoReader, packets: Iterable[VideoPacket], tick: Tick
 ) -> Iterator[tuple[int, VideoFrame]]:
     """Every frame of these packets, with the number of its own packet; -1 if FFmpeg does not tell.
     What the decoder still holds comes last. A packet that a tolerant decoder refuses is skipped; a

@@ -56,7 +56,7 @@ class Batches:
             return
         asking.waiting = True
         self._deliver(asking)  # it may be the batch at which the stream ends
-        if (batch := asking.filling.get(asking.due)) is not None:
+        if (batch := asking.filling.get(asking.next_delivery)) is not None:
             self.stop_if_due(batch)
 
     def end(self, reader: int) -> None:
@@ -77,7 +77,7 @@ class Batches:
         that are least ahead."""
 
         def need(reader: Reader) -> tuple[bool, int, int]:
-            ahead = 0 if reader.waiting else reader.opened - reader.due
+            ahead = 0 if reader.waiting else reader.next_step - reader.next_delivery
             return not reader.waiting, ahead, reader.last_lease
 
         readers = self.readers
@@ -92,14 +92,14 @@ class Batches:
     def have_clips(self) -> bool:
         """Whether there may be clips that a worker can be granted, or a batch can be opened."""
         return any(
-            reader.splitting or reader.orphans or reader.accused or reader.can_open
+            reader.splitting or reader.requeued or reader.suspects or reader.can_open
             for reader in self.readers
         )
 
     @property
     def have_tried(self) -> bool:
         """Whether there are chunks that some workers may be granted, and others not."""
-        return any(reader.orphans or reader.accused for reader in self.readers)
+        return any(reader.requeued or reader.suspects for reader in self.readers)
 
     @property
     def open_chunks(self) -> Iterator[Chunk]:
@@ -114,8 +114,8 @@ class Batches:
         """The next batch of a reader in a free slot, if there is one."""
         stream = reader.stream
         while reader.can_open:
-            step = reader.opened
-            reader.opened += 1
+            step = reader.next_step
+            reader.next_step += 1
             try:
                 samples = stream.quarantine.kept(stream.plan[step])
             except Exception as error:  # it belongs to this stream, whoever caused the call
@@ -157,7 +157,7 @@ class Batches:
             self._deliver(self._opened_empty.pop())
 
     def _deliver(self, reader: Reader) -> None:
-        for step in [reader.due] if reader.stream.ordered else sorted(reader.complete):
+        for step in [reader.next_delivery] if reader.stream.ordered else sorted(reader.complete):
             at = step
             while (batch := reader.complete.get(at)) is not None:
                 rows = [row for row in range(len(batch.samples)) if row not in batch.left_out]
@@ -178,7 +178,7 @@ class Batches:
                 self._outbox.append(ready)
                 reader.waiting = False
                 at += 1
-                reader.due = at
+                reader.next_delivery = at
 
     # The end of a stream
 
@@ -193,7 +193,9 @@ class Batches:
         """Stop at the next batch if its first clips, as far as they are decided on, show already
         that too many videos are bad. If all are bad, the batch would never be complete."""
         stream = batch.reader.stream
-        if not batch.reader.waiting or (stream.ordered and batch.step != batch.reader.due):
+        if not batch.reader.waiting or (
+            stream.ordered and batch.step != batch.reader.next_delivery
+        ):
             return
         open_rows = [chunk.rows[0] for chunk in batch.chunks] + [*batch.left][:1]
         end = min(open_rows, default=len(batch.samples))
@@ -213,7 +215,7 @@ def _cancel_all(reader: Reader) -> None:
             reader.stream.slot_back(batch.slot)
     reader.filling.clear()
     reader.complete.clear()
-    reader.orphans.clear()
-    reader.accused.clear()
+    reader.requeued.clear()
+    reader.suspects.clear()
     reader.splitting.clear()
     reader.by_host.clear()

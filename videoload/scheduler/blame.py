@@ -56,7 +56,7 @@ from videoload.activity import Activity
 from videoload.errors import Fault
 from videoload.scheduler.files import UNREAD_S
 from videoload.scheduler.pool import WorkerPool
-from videoload.scheduler.records import Chunk, Lease, Stream, Try, Worker
+from videoload.scheduler.records import Attempt, Chunk, Lease, Stream, Worker
 
 # Workers are also killed from outside: preemption, out of memory, a cut connection. That this
 # happens twice over the same clip is seen; three times is not.
@@ -95,7 +95,7 @@ class Blame:
         """What follows from the tries of a chunk of one clip."""
         if len(unanswered := chunk.unanswered) >= _MAX_UNANSWERED:
             return self._never_decoded(chunk, unanswered)
-        if not (said := chunk.said):
+        if not (said := chunk.reported_failures):
             return RETRY
         if unread := [each for each in said if each.fault is Fault.UNREAD]:
             path = chunk.stream.path_of(chunk.samples[0].video)
@@ -103,13 +103,13 @@ class Blame:
             return RETRY if lasts_s < UNREAD_S else believed(unread[0])
         return self._weigh(chunk, said)
 
-    def _weigh(self, chunk: Chunk, tries: list[Try]) -> Decision:
+    def _weigh(self, chunk: Chunk, tries: list[Attempt]) -> Decision:
         """Whether workers are believed that dialled in."""
         stream, video = chunk.stream, chunk.samples[0].video
         said = [each for each in tries if not each.is_of_worker]
         sure = {each.worker for each in said if _is_sure(stream, video, each)}
         tried = {each.worker.copy for each in tries}
-        heard_of = list(self._pool.heard_of)
+        heard_of = list(self._pool.responsive)
         local = any(worker.copy is None for worker in heard_of)  # has the last word
         is_open = len(sure) < 2 or local
         may_come = is_open and self._may_others_come(
@@ -124,7 +124,7 @@ class Blame:
             return RETRY
         return believed((said or tries)[0])
 
-    def _may_others_come(self, said: list[Try]) -> bool:
+    def _may_others_come(self, said: list[Attempt]) -> bool:
         """Whether all that said so have just dialled in. If several are started together, one with
         the wrong folder is quicker than the others, since it has nothing to read. Or whether only
         workers are wrong, and one that is silent, as in an import, was not asked."""
@@ -133,7 +133,7 @@ class Blame:
             return True
         return bool(said) and all(now - worker.joined < COMING_S for worker in tried)
 
-    def judged(self, stream: Stream, video: int, said: Try) -> Try:
+    def judged(self, stream: Stream, video: int, said: Attempt) -> Attempt:
         """What a worker said, as far as it is about the right file and the user's function."""
         if said.worker.copy is None:
             return said
@@ -181,7 +181,7 @@ class Blame:
         )
         return Decision(Next.END, why + "the client allows, or hangs")
 
-    def _never_decoded(self, chunk: Chunk, unanswered: list[Try]) -> Decision:
+    def _never_decoded(self, chunk: Chunk, unanswered: list[Attempt]) -> Decision:
         why = f"{len(unanswered)} workers died or hung while decoding it"
         if function := chunk.stream.function:
             silent = f"{self._no_sign(function)}; see stall_s="
@@ -191,7 +191,9 @@ class Blame:
 
     def is_in_function(self, worker: Worker) -> bool:
         """Whether it was silent in a function, and did not end by itself."""
-        return worker.at is Activity.FUNCTION and worker.still.seconds > self._pool.stall_s / 2
+        return (
+            worker.at is Activity.FUNCTION and worker.silence_clock.seconds > self._pool.stall_s / 2
+        )
 
     def _no_sign(self, function: str) -> str:
         return f"no sign of life for {self._pool.stall_s:g} s in transform {function}"
@@ -200,7 +202,7 @@ class Blame:
 
     def may_take(self, worker: Worker, chunk: Chunk) -> bool:
         """Whether a worker may be granted a chunk that was granted before."""
-        if not chunk.tries:
+        if not chunk.attempts:
             return self._pool.clips_in_time(worker, chunk.batch.reader) >= 1
         return self._may_judge(worker, chunk)
 
@@ -209,27 +211,27 @@ class Blame:
         asked twice, unless it had another copy and nobody else is left: its file may be as it
         should be next time. Workers of a copy that was asked before are asked if there is no
         other."""
-        stream, video, said = chunk.stream, chunk.samples[0].video, chunk.said
+        stream, video, said = chunk.stream, chunk.samples[0].video, chunk.reported_failures
         if unread := [each for each in said if each.fault is Fault.UNREAD]:
             is_same = any(worker.copy == each.worker.copy for each in unread)
             return not is_same or stream.unread.may_try(stream.path_of(video), self._pool.now)
         tried = [each.worker for each in said]
         if worker in tried:
-            alone = all(other in tried for other in self._pool.heard_of)
+            alone = all(other in tried for other in self._pool.responsive)
             tries = [each for each in said if each.worker is worker]
             again = all(each.fault is Fault.COPY for each in tries)
             return alone and again and (_is_agreed(stream, video) or len(tries) < _TRIES)
-        copies = {each.worker.copy for each in chunk.tries}
-        others = self._pool.reliable if chunk.unanswered else self._pool.heard_of
+        copies = {each.worker.copy for each in chunk.attempts}
+        others = self._pool.reliable if chunk.unanswered else self._pool.responsive
         return worker.copy not in copies or all(other.copy in copies for other in others)
 
 
-def is_trusted(said: Try) -> bool:
+def is_trusted(said: Attempt) -> bool:
     """Whether one word is enough: it is about the trainer's own copy."""
     return said.worker.copy is None and said.fault is not Fault.UNREAD
 
 
-def believed(said: Try) -> Decision:
+def believed(said: Attempt) -> Decision:
     """What follows if this is so."""
     if said.fault in (Fault.FUNCTION, Fault.CODE):
         return Decision(Next.END, said.reason)
@@ -240,7 +242,7 @@ def _is_agreed(stream: Stream, video: int) -> bool:
     return stream.files is not None and stream.files.is_agreed(video)
 
 
-def _is_sure(stream: Stream, video: int, said: Try) -> bool:
+def _is_sure(stream: Stream, video: int, said: Attempt) -> bool:
     """Whether it is about the file that the stream uses, or about no file."""
     if stream.files is None or not stream.checks(said.worker):
         return True

@@ -32,7 +32,7 @@ UNREAD_S = 60.0  # a file that cannot be read for so long is bad: a mount that f
 _AGAIN_S, _MAX_AGAIN_S = 0.5, 8.0  # before a file that could not be read is tried again
 
 
-class UnreadFiles:
+class UnreadableFiles:
     """The files of one stream that cannot be read now, whoever tried, in whichever row: one record
     by path. Each is tried again, after pauses that grow with the time since it failed first."""
 
@@ -104,7 +104,7 @@ class Roots:
         self._away.pop(root, None)
         self._again = {at: until for at, until in self._again.items() if at[0] != root}
 
-    def says(self, root: str) -> tuple[float, str] | None:
+    def failure_of(self, root: str) -> tuple[float, str] | None:
         """Since when it does not answer, and what it says; None if it does."""
         return self._away.get(root)
 
@@ -113,7 +113,7 @@ class FileState(IntEnum):
     """As drawn above."""
 
     UNKNOWN = 0
-    ASKED = 1
+    REQUESTED = 1
     OWN = 2
     ABSENT = 3
     PINNED = 4
@@ -136,7 +136,7 @@ class Files:
 
     def are_known(self, videos: Iterable[int]) -> bool:
         """Whether clips of these videos may be granted."""
-        return all(self._states[video] > FileState.ASKED for video in videos)
+        return all(self._states[video] > FileState.REQUESTED for video in videos)
 
     def is_own(self, video: int) -> bool:
         """Whether the trainer has the file itself."""
@@ -153,7 +153,7 @@ class Files:
     def to_ask(self, videos: Iterable[int]) -> tuple[int, ...]:
         """Those of these videos that nobody has asked for yet. They are asked for now."""
         requested = tuple(v for v in dict.fromkeys(videos) if self._states[v] == FileState.UNKNOWN)
-        self._states[list(requested)] = FileState.ASKED
+        self._states[list(requested)] = FileState.REQUESTED
         return requested
 
     def identified(self, video: int, fingerprint: int) -> bool:
@@ -169,7 +169,7 @@ class Files:
 
     def is_requested(self, video: int) -> bool:
         """Whether the trainer's own copy is being looked at."""
-        return bool(self._states[video] == FileState.ASKED)
+        return bool(self._states[video] == FileState.REQUESTED)
 
     def ask_later(self, video: int) -> None:
         """The trainer's own copy could not be read now."""
@@ -225,7 +225,7 @@ class Files:
 
     def _pins(self) -> npt.NDArray[np.int64]:
         prints = np.where(self._states == FileState.PINNED, self._prints, 0)
-        return np.where(self._states <= FileState.ASKED, self._given, prints)
+        return np.where(self._states <= FileState.REQUESTED, self._given, prints)
 
     def _give(self, prints: npt.NDArray[np.int64], salt: int) -> None:
         if not (self._prints.any() or self._given.any()):

@@ -33,11 +33,11 @@ _LONGEST_S = 3600.0  # a worker may claim anything
 
 
 class Pace:
-    """The pace of one worker. ``trip_s``: the shortest time that messages took there and back.
+    """The pace of one worker. ``min_rtt_s``: the shortest time that messages took there and back.
     ``fetches``: its files come from another host."""
 
     def __init__(self, *, local: bool) -> None:
-        self.trip_s = math.inf
+        self.min_rtt_s = math.inf
         self.fetches = False
         self._far = 0
         self._fetched = _FETCHED
@@ -59,7 +59,7 @@ class Pace:
         return self._value if self.is_known else _TRIED_AT
 
     @property
-    def on_the_way(self) -> int:
+    def extra_credit(self) -> int:
         """How many more leases it may hold than if all it needs were next door."""
         return self._far + (self._fetched if self.fetches else 0)
 
@@ -78,13 +78,13 @@ class Pace:
         if self.fetches and waited_s > _WAITED * decode_s:
             self._fetched = min(_MAX_FETCHED, self._fetched + 1)
         if not self._local:
-            self.trip_s = min(self.trip_s, max(0.0, now - granted_at - decode_s))
+            self.min_rtt_s = min(self.min_rtt_s, max(0.0, now - granted_at - decode_s))
             work_s = min(decode_s, _LONGEST_S)
             self._lease_s += (work_s - self._lease_s) / (4 if self._lease_s else 1)
             if self._lease_s > 0:
-                trips = self.trip_s / max(self._lease_s, _BRIEF_S)
+                trips = self.min_rtt_s / max(self._lease_s, _BRIEF_S)
                 self._far = min(MAX_LEASES, round(_AMPLE * trips))
-            began = max(began, granted_at + self.trip_s)  # the way there and back is no work
+            began = max(began, granted_at + self.min_rtt_s)  # the way there and back is no work
         took = min(max(decode_s, now - began), _LONGEST_S)
         self._begun = now
         self._retry_at = now + _RETRY * took

@@ -32,7 +32,7 @@ class WorkerPool:
     the latest grant of a lease that was answered, ``affinity`` the hosts."""
 
     def __init__(self, *, credit: int, stall_s: float, silence_s: float) -> None:
-        """As for `LeaseTable`."""
+        """As for `Scheduler`."""
         self._credit = credit
         self.paces = Paces()
         self.affinity = Affinity()
@@ -55,7 +55,7 @@ class WorkerPool:
     # Which workers there are
 
     @property
-    def taking(self) -> int:
+    def num_available(self) -> int:
         """How many workers take leases now."""
         return sum(map(len, self._by_leases)) + len(self._full)
 
@@ -69,7 +69,7 @@ class WorkerPool:
         return self._workers.get(worker)
 
     @property
-    def heard_of(self) -> Iterator[Worker]:
+    def responsive(self) -> Iterator[Worker]:
         """The workers that are not silent."""
         return (worker for worker in self._workers.values() if not worker.is_silent)
 
@@ -84,7 +84,7 @@ class WorkerPool:
         most_s = GONE_S + IMPORT_S * (worker.at is Activity.IMPORT)
         if worker.at is Activity.FUNCTION:
             most_s = max(most_s, self.stall_s)
-        return not worker.local and worker.still.seconds >= most_s
+        return not worker.local and worker.silence_clock.seconds >= most_s
 
     @property
     def reliable(self) -> frozenset[Worker]:
@@ -108,10 +108,10 @@ class WorkerPool:
         if worker.id in self._workers:
             return
         self._workers[worker.id] = worker
-        worker.still = StallClock(self._silence_s / 2, lambda: self.now)
-        worker.still.look(worker.heard)
+        worker.silence_clock = StallClock(self._silence_s / 2, lambda: self.now)
+        worker.silence_clock.look(worker.heard)
         self.affinity.joined(worker.host)
-        self.file(worker)
+        self.update_availability(worker)
 
     def leave(self, worker: WorkerId) -> Worker | None:
         """A worker has ended. It takes no more leases, and still has those that it held."""
@@ -119,7 +119,7 @@ class WorkerPool:
         if gone is not None:
             self.affinity.left(gone.host)
             gone.is_silent = True
-            self.file(gone)
+            self.update_availability(gone)
         return gone
 
     # Leases
@@ -149,7 +149,7 @@ class WorkerPool:
             worker.pace.begins(self.now)
         worker.leases[lease.id] = lease
         worker.on_probation = bool(chunk.unanswered)
-        self.file(worker)
+        self.update_availability(worker)
         chunk.holders[lease] = None
         chunk.batch.reader.last_lease = lease.id
         return lease
@@ -173,20 +173,20 @@ class WorkerPool:
     def _end(self, lease: Lease) -> None:
         del lease.worker.leases[lease.id]
         lease.worker.at = Activity.IDLE  # until it says otherwise
-        self.file(lease.worker)
+        self.update_availability(lease.worker)
         lease.end()
 
     # Which worker takes the next lease
 
     @property
-    def takers(self) -> Iterator[Worker]:
+    def available(self) -> Iterator[Worker]:
         """The workers that would take a lease, those that hold the fewest first. They are not to be
         granted any meanwhile."""
         return chain(*self._by_leases)
 
-    def takers_of(self, clips_by_host: Iterable[Mapping[Hashable, object]]) -> list[Worker]:
+    def available_for(self, clips_by_host: Iterable[Mapping[Hashable, object]]) -> list[Worker]:
         """Return the takers that run on a host for which there are clips, and those that would be
-        idle, in the order of `takers`."""
+        idle, in the order of `available`."""
         found = {
             worker
             for clips in clips_by_host
@@ -195,7 +195,7 @@ class WorkerPool:
         }
         return sorted(found.union(self._hungry), key=lambda each: (len(each.leases), each.filed))
 
-    def gained(self) -> list[Worker]:
+    def take_newly_available(self) -> list[Worker]:
         """The workers that would take one more lease than before the last call."""
         if not self._gained:
             return []
@@ -209,9 +209,9 @@ class WorkerPool:
     @property
     def idle(self) -> Iterator[Worker]:
         """The workers that hold no lease, and would take one."""
-        return takewhile(lambda worker: not worker.leases, self.takers)
+        return takewhile(lambda worker: not worker.leases, self.available)
 
-    def file(self, worker: Worker) -> None:
+    def update_availability(self, worker: Worker) -> None:
         """Put a worker into its row, after its leases changed, or whether it takes some."""
         took = worker.row is not None
         if worker.row is not None:
@@ -239,7 +239,7 @@ class WorkerPool:
         held = len(worker.leases)
         # A slow worker takes one lease at a time: the next one would only wait.
         next_door = 1 if self.is_slow(worker) else self._credit
-        if held >= next_door + worker.pace.on_the_way or (held and worker.on_probation):
+        if held >= next_door + worker.pace.extra_credit or (held and worker.on_probation):
             return self._full
         while held >= len(self._by_leases):
             self._by_leases.append({})
@@ -261,38 +261,39 @@ class WorkerPool:
         connection that ends may look the same."""
         self.clock(now)
         known.heard = now
-        known.still.look(now)
+        known.silence_clock.look(now)
         if known.is_silent:
             known.is_silent = False
-            self.file(known)
+            self.update_availability(known)
 
     def beat(self, known: Worker, at: Activity, *, is_refused: bool) -> None:
         """The message is a heartbeat. The worker begins with this now, and will be silent
         meanwhile. ``is_refused``: by its storage."""
         known.at = at
-        if math.isinf(known.pace.trip_s):
-            known.pace.trip_s = self.now - known.joined  # it answers WELCOME with a heartbeat
+        if math.isinf(known.pace.min_rtt_s):
+            known.pace.min_rtt_s = self.now - known.joined  # it answers WELCOME with a heartbeat
         if known.is_refused is not is_refused:
             known.is_refused = is_refused
-            self.file(known)
+            self.update_availability(known)
 
     def sends(self, worker: WorkerId, now: float) -> None:
         """A part of a worker's message came."""
         if (known := self._workers.get(worker)) is not None:
             self.heard(known, now)
 
-    def silent_at(self) -> list[Lease]:
+    def stalled_leases(self) -> list[Lease]:
         """The leases at which remote workers are silent for too long."""
         return [
             lease
             for worker in self._workers.values()
             if worker.is_silent
-            if worker.still.seconds > self.stall_s + IMPORT_S * (worker.at is Activity.IMPORT)
+            if worker.silence_clock.seconds
+            > self.stall_s + IMPORT_S * (worker.at is Activity.IMPORT)
             if (lease := worker.current_lease) is not None
         ]
 
     def tick(self, now: float) -> None:
-        """Time passes; as for `LeaseTable`."""
+        """Time passes; as for `Scheduler`."""
         self._ticked = now
         self.clock(now)
         for worker in self._workers.values():
@@ -301,15 +302,15 @@ class WorkerPool:
         self.paces.compare(w.pace for w in self._workers.values() if w.row is not None)
         for worker in self._workers.values():
             if worker.row is None:  # its pause may be over
-                self.file(worker)
+                self.update_availability(worker)
 
     def _look_after(self, worker: Worker) -> None:
         # Another worker would call a function of the user's as well.
         most_s = self.stall_s if worker.at is Activity.FUNCTION else self._silence_s
-        if worker.still.look(worker.heard) <= most_s or worker.is_silent or worker.local:
+        if worker.silence_clock.look(worker.heard) <= most_s or worker.is_silent or worker.local:
             return
         worker.is_silent = True
-        self.file(worker)
+        self.update_availability(worker)
         for lease in worker.leases.values():
             if lease.is_owed:
                 lease.chunk.requeue_if_abandoned()

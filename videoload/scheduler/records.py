@@ -54,7 +54,7 @@ from videoload.plan.batches import Sample
 from videoload.plan.plan import Plan
 from videoload.plan.quarantine import Quarantine
 from videoload.scheduler.commands import WorkerId
-from videoload.scheduler.files import Files, UnreadFiles
+from videoload.scheduler.files import Files, UnreadableFiles
 from videoload.scheduler.paces import Pace
 from videoload.worker.stall_clock import StallClock
 
@@ -83,7 +83,7 @@ class Stream:
     copy: Hashable = None  # the trainer's own copy of the videos, as workers name it
     root: str = ""
     # Workers had another copy of these videos, whose own file is being looked at again.
-    other_copies: list[tuple[int, Try]] = field(default_factory=list)
+    other_copies: list[tuple[int, Attempt]] = field(default_factory=list)
     free: list[int] = field(init=False)  # slots of no reader
     reader_slots: int = field(init=False)  # so many are as many as a reader needs
     batch_clips: int = 1
@@ -91,7 +91,7 @@ class Stream:
     reader_of: dict[int, Reader] = field(default_factory=dict)  # by slot
     stopped: bool = False
     frame_s: float = math.inf  # the time to decode a frame of a clip, a moving average
-    unread: UnreadFiles = field(default_factory=UnreadFiles)
+    unread: UnreadableFiles = field(default_factory=UnreadableFiles)
     stood_still_in: set[tuple[int, int]] = field(default_factory=set)  # clips, in the function
 
     def __post_init__(self) -> None:
@@ -158,17 +158,17 @@ class Reader:
 
     id: int
     stream: Stream
-    opened: int  # first step that was never opened
+    next_step: int  # first step that was never opened
     stop: int
-    due: int  # next step to hand over, if ordered
+    next_delivery: int  # next step to hand over, if ordered
     slots: int = 0  # its own
     free: list[int] = field(default_factory=list)
     filling: dict[int, Batch] = field(default_factory=dict)
     complete: dict[int, Batch] = field(default_factory=dict)
     # Chunks to be granted again, by step. The accused ones left workers without an answer, and the
     # one that was tried longest ago is the first.
-    orphans: Heap = field(default_factory=list)
-    accused: Heap = field(default_factory=list)
+    requeued: Heap = field(default_factory=list)
+    suspects: Heap = field(default_factory=list)
     orphaned: Iterator[int] = field(default_factory=count)  # numbers them
     splitting: dict[Batch, None] = field(default_factory=dict)  # they have clips in no chunk
     # The rows that are in no chunk yet and prefer a host. Hosts without any are not in it.
@@ -195,12 +195,12 @@ class Reader:
     @property
     def can_open(self) -> bool:
         """Whether it has a batch to open, and a free slot."""
-        return bool(self.free and self.opened < self.stop)
+        return bool(self.free and self.next_step < self.stop)
 
     @property
     def unfinished(self) -> bool:
         """Whether batches are still to come."""
-        return bool(self.opened < self.stop or self.filling or self.complete)
+        return bool(self.next_step < self.stop or self.filling or self.complete)
 
     @property
     def stands_still(self) -> bool:
@@ -229,7 +229,7 @@ class Batch:
     writers: int = 0  # if it is cancelled: leases that may still write into its slot
     hosts: Sequence[Hashable] = ()  # that the rows prefer, if there is a choice
 
-    def tell(self, rows: Sequence[int], info: npt.NDArray[Any]) -> None:
+    def write_metadata(self, rows: Sequence[int], info: npt.NDArray[Any]) -> None:
         """Note what a worker tells of some rows."""
         if not len(self.info):
             self.info = np.empty((len(self.samples), *info.shape[1:]), info.dtype)
@@ -253,7 +253,7 @@ class Batch:
 
 
 @dataclass(frozen=True, slots=True)
-class Try:
+class Attempt:
     """A worker was at a clip, and did not decode it. ``fault``: what it said, about the file with
     this fingerprint; None: it never answered."""
 
@@ -280,13 +280,13 @@ class ChunkState(Enum):
 @dataclass(eq=False, slots=True)
 class Chunk:
     """Clips of a batch that one worker decodes. Their rows ascend; consecutive rows are a range.
-    What is ``said`` is about the only clip."""
+    What is ``reported_failures`` is about the only clip."""
 
     batch: Batch
     rows: Sequence[int]
     state: ChunkState = ChunkState.GRANTED
     holders: dict[Lease, None] = field(default_factory=dict)  # the leases whose answers count
-    tries: list[Try] = field(default_factory=list)
+    attempts: list[Attempt] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         if not isinstance(self.rows, range):
@@ -314,14 +314,14 @@ class Chunk:
         return [samples[row] for row in rows]
 
     @property
-    def said(self) -> list[Try]:
+    def reported_failures(self) -> list[Attempt]:
         """The tries of which a worker said why it cannot decode the clip."""
-        return [each for each in self.tries if each.fault is not None]
+        return [each for each in self.attempts if each.fault is not None]
 
     @property
-    def unanswered(self) -> list[Try]:
+    def unanswered(self) -> list[Attempt]:
         """The tries that nobody answered."""
-        return [each for each in self.tries if each.fault is None]
+        return [each for each in self.attempts if each.fault is None]
 
     @property
     def noted_at(self) -> float:
@@ -332,7 +332,7 @@ class Chunk:
     def waits_in(self) -> Heap:
         """The heap that it waits in to be granted again."""
         reader = self.batch.reader
-        return reader.accused if self.unanswered else reader.orphans
+        return reader.suspects if self.unanswered else reader.requeued
 
     def void_leases(self) -> None:
         """No answer counts any more."""
@@ -354,10 +354,10 @@ class Chunk:
         if self.state is ChunkState.GRANTED and not held:
             self.requeue()
 
-    def note(self, tries: Iterable[Try]) -> None:
+    def note(self, tries: Iterable[Attempt]) -> None:
         """These are its tries from now on."""
         before = self.waits_in
-        self.tries = list(tries)
+        self.attempts = list(tries)
         if self.state is ChunkState.WAITING and (self.waits_in is not before or self.unanswered):
             self._push()
 
@@ -376,7 +376,7 @@ class Chunk:
         """Its clips are to be granted again, each in a chunk of its own."""
         self._end()
         for at in range(self.size):
-            Chunk(self.batch, self.rows[at : at + 1], tries=list(self.tries)).requeue()
+            Chunk(self.batch, self.rows[at : at + 1], attempts=list(self.attempts)).requeue()
 
     def _end(self) -> None:
         self.void_leases()
@@ -469,7 +469,9 @@ class Worker:
     host: Hashable = None
     fetches: InitVar[bool] = False  # it is remote, and gets its files from another host
     heard: float = field(init=False)
-    still: StallClock = field(init=False)  # how long it has been silent, while the pool looked
+    silence_clock: StallClock = field(
+        init=False
+    )  # how long it has been silent, while the pool looked
     leases: dict[int, Lease] = field(default_factory=dict)  # that are not ANSWERED
     row: dict[Worker, None] | None = None  # its row in the pool; None if it takes no leases
     filed: int = 0  # it came into its row after those with a smaller number
@@ -486,14 +488,14 @@ class Worker:
 
     def __post_init__(self, fetches: bool) -> None:
         self.heard = self.joined
-        self.still = StallClock(0.0, lambda: self.joined)  # of the pool, once it has joined
+        self.silence_clock = StallClock(0.0, lambda: self.joined)  # of the pool, once it has joined
         self.pace = Pace(local=self.local)
         self.pace.fetches = fetches
 
     @property
     def is_fed(self) -> bool:
         """Whether it has a lease at hand, beside those that are on their way."""
-        return len(self.leases) > self.pace.on_the_way
+        return len(self.leases) > self.pace.extra_credit
 
     @property
     def current_lease(self) -> Lease | None:

@@ -68,7 +68,7 @@ from videoload.scheduler.commands import (
 )
 from videoload.scheduler.files import UNREAD_S, Roots
 from videoload.scheduler.pool import WorkerPool
-from videoload.scheduler.records import Chunk, ChunkState, Heap, Lease, Stream, Try, Worker
+from videoload.scheduler.records import Attempt, Chunk, ChunkState, Heap, Lease, Stream, Worker
 from videoload.scheduler.splitting import Splitting
 
 _TRIED_ORPHANS = 32  # so many chunks are looked at for a worker, before it is passed over
@@ -81,7 +81,7 @@ _WAITED_S = 2.0
 _MISTAKES, _AMENDS = 3, 0.1
 
 
-class LeaseTable:
+class Scheduler:
     """The state of one client: streams, their slots, and the workers in its ``pool``."""
 
     def __init__(self, *, credit: int, stall_s: float, silence_s: float) -> None:
@@ -310,23 +310,23 @@ class LeaseTable:
         """A worker is heard again; or a remote one that had left is back under another name: only
         its connection broke. It may answer after all."""
         for chunk in self._batches.open_chunks:
-            left = [each for each in chunk.tries if each.fault or each.worker.id != worker]
-            if len(left) < len(chunk.tries):
+            left = [each for each in chunk.attempts if each.fault or each.worker.id != worker]
+            if len(left) < len(chunk.attempts):
                 chunk.note(left)
 
     def tick(self, now: float) -> None:
         """Time passes. The leases of silent remote workers go to others."""
         self.pool.tick(now)
-        for lease in self.pool.silent_at():
+        for lease in self.pool.stalled_leases():
             self._never_answered(lease)
         for stream in self._streams.values():
             for reader in list(stream.readers.values()):
-                self._settle(reader.orphans)
-                self._settle(reader.accused)
+                self._settle(reader.requeued)
+                self._settle(reader.suspects)
             if stream.files is not None:
                 self._ask_again(stream, now)
         self._grant()
-        self._ask_others_too()
+        self._grant_speculatively()
 
     def _ask_again(self, stream: Stream, now: float) -> None:
         assert stream.files is not None
@@ -355,10 +355,10 @@ class LeaseTable:
             return
         chunk.stream.note_clip_time(lease.sample, decode_s / chunk.size)
         chunk.stream.was_read(lease.videos)
-        chunk.batch.tell(chunk.rows, info)
+        chunk.batch.write_metadata(chunk.rows, info)
         chunk.void_leases()
         lease.worker.mistakes = max(0.0, lease.worker.mistakes - _AMENDS * chunk.size)
-        for said in chunk.said:  # those that said it cannot be decoded were wrong
+        for said in chunk.reported_failures:  # those that said it cannot be decoded were wrong
             if not said.is_of_worker and said.fault is not Fault.UNREAD:  # that was counted
                 self._count_mistake(said)
         self._batches.done(chunk)
@@ -379,17 +379,17 @@ class LeaseTable:
             if was_owed:
                 lease.chunk.requeue_if_abandoned()
         elif was_owed:
-            self._said(lease.chunk, at, Try(lease.worker, fault, reason, file, self.pool.now))
+            self._said(lease.chunk, at, Attempt(lease.worker, fault, reason, file, self.pool.now))
         self._grant()
 
     # What clips did not do, and what follows
 
-    def _said(self, chunk: Chunk, at: int, said: Try) -> None:
+    def _said(self, chunk: Chunk, at: int, said: Attempt) -> None:
         """A worker answers that it cannot decode clip ``at``, or its answer is not taken."""
         chunk.void_leases()
         if not 0 <= at < chunk.size:
             why = f"worker named clip {at} of {chunk.size}: {said.reason}"
-            said, at = Try(said.worker, said.fault, why, said.file, said.at), 0
+            said, at = Attempt(said.worker, said.fault, why, said.file, said.at), 0
         stream, video = chunk.stream, chunk.samples[at].video
         said = self._blame.judged(stream, video, said)
         if is_trusted(said):
@@ -405,7 +405,7 @@ class LeaseTable:
             why = f"{named(path)} {said.reason}; it is tried again"
             self._outbox.append(Warn(said.worker.id, why))
         one = chunk.single_out(at)
-        one.note([*one.tries, said])
+        one.note([*one.attempts, said])
         self._follow(one, 0, self._blame.decide(one))
 
     def _never_answered(self, lease: Lease, *, died: bool = False) -> None:
@@ -418,10 +418,10 @@ class LeaseTable:
             if (slow := self._blame.is_function_slow(chunk)).next is Next.END:
                 self._batches.stop(chunk.stream, TransformError(slow.reason))
                 return
-        tries = chunk.tries
+        tries = chunk.attempts
         if self._blame.stands_still(chunk) and not worker.local:
             tries = [each for each in tries if each.fault or each.worker.local]
-        chunk.note([*tries, Try(worker, None, at=self.pool.now)])
+        chunk.note([*tries, Attempt(worker, None, at=self.pool.now)])
         worker.is_blamed = True
         if chunk.size > 1:
             chunk.requeue_one_by_one()
@@ -431,9 +431,9 @@ class LeaseTable:
     def _settle(self, heap: Heap) -> None:
         """Decide on doubted clips if the workers that could have been asked have left."""
         for _, _, chunk in list(heap):
-            if chunk.stream.stopped or not any(self.pool.heard_of):
+            if chunk.stream.stopped or not any(self.pool.responsive):
                 return
-            if chunk.state is ChunkState.WAITING and chunk.said:
+            if chunk.state is ChunkState.WAITING and chunk.reported_failures:
                 self._follow(chunk, 0, self._blame.decide(chunk))
 
     def _follow(self, chunk: Chunk, at: int, decision: Decision) -> None:
@@ -476,7 +476,7 @@ class LeaseTable:
         chunk.requeue()
         self._batches.stop_if_due(batch)
 
-    def _note_other_copy(self, stream: Stream, video: int, said: Try) -> None:
+    def _note_other_copy(self, stream: Stream, video: int, said: Attempt) -> None:
         """The worker's copy is another one. That is its mistake, unless the file has changed."""
         if stream.files is None or not stream.files.ask_again(video):
             self._count_other_copy(said)
@@ -485,11 +485,11 @@ class LeaseTable:
         if videos := stream.files.to_ask((video,)):
             self._outbox.append(Identify(stream.id, videos))
 
-    def _count_other_copy(self, said: Try) -> None:
+    def _count_other_copy(self, said: Attempt) -> None:
         self._outbox.append(Warn(said.worker.id, said.reason))
         self._count_mistake(said)
 
-    def _count_mistake(self, said: Try) -> None:
+    def _count_mistake(self, said: Attempt) -> None:
         """A worker failed at a clip that others can decode. What it was granted before a pause adds
         nothing to it."""
         worker, now = said.worker, self.pool.now
@@ -500,7 +500,7 @@ class LeaseTable:
             return
         worker.mistakes = 0.0
         worker.paused_until = now + worker.pauses.next_s()
-        self.pool.file(worker)
+        self.pool.update_availability(worker)
         self._outbox.append(Warn(worker.id, said.reason, worker.pauses.pause_s))
 
     # What is granted next
@@ -508,7 +508,7 @@ class LeaseTable:
     def _grant(self, *, has_news: bool = True) -> None:
         """Offer the clips that are to be granted. Without ``has_news``, only workers have gained
         credit: the others were offered these clips before."""
-        gained = self.pool.gained()
+        gained = self.pool.take_newly_available()
         if (has_news or gained) and self.pool.has_credit and self._batches.have_clips:
             self._offer(self._splitting.takers() if has_news else gained)
         self._batches.deliver_empty()
@@ -534,7 +534,7 @@ class LeaseTable:
                     elif are_alike and not self.pool.is_slow(worker):
                         dry.add(kind)
             workers = [worker for worker in took if self.pool.would_take(worker)]
-        self.pool.gained()
+        self.pool.take_newly_available()
 
     def _grant_to(self, worker: Worker, chunk: Chunk) -> None:
         lease, stream = self.pool.give(worker, chunk), chunk.stream
@@ -546,30 +546,30 @@ class LeaseTable:
             Grant(worker.id, lease.id, stream.id, lease.slot, lease.rows, samples, files)
         )
 
-    def _ask_others_too(self) -> None:
+    def _grant_speculatively(self) -> None:
         """Ask an idle worker as well for chunks that a consumer waits for and that remote workers
         are late with; a slow one, once it would be done itself. A local worker keeps its chunks,
         since no other may write there."""
         for reader in self._batches.by_need:
             if not reader.waiting or not reader.filling:
                 continue
-            step = reader.due if reader.stream.ordered else min(reader.filling)
+            step = reader.next_delivery if reader.stream.ordered else min(reader.filling)
             batch = reader.filling.get(step)
             for chunk in () if batch is None else list(batch.chunks):
-                if not self._is_late(chunk):
+                if not self._is_straggling(chunk):
                     continue
                 idle = (
                     worker
                     for worker in self.pool.idle
-                    if self._is_late(chunk, worker)
-                    and (not chunk.tries or self._blame.may_take(worker, chunk))
+                    if self._is_straggling(chunk, worker)
+                    and (not chunk.attempts or self._blame.may_take(worker, chunk))
                     and self._splitting.may_decode(worker, reader.stream, chunk.samples)
                     and self.roots.may_try(reader.stream.root, worker.copy, self.pool.now)
                 )
                 if (worker := next(idle, None)) is not None:
                     self._grant_to(worker, chunk)
 
-    def _is_late(self, chunk: Chunk, other: Worker | None = None) -> bool:
+    def _is_straggling(self, chunk: Chunk, other: Worker | None = None) -> bool:
         """Whether remote workers alone have it, and the last one of them for much longer than it
         should take a quick one, or ``other`` if that is slow; or whether that one cannot read. If
         several had it, the clip may be to blame, and more would only follow them."""
@@ -577,7 +577,7 @@ class LeaseTable:
             return False
         lease = [*chunk.holders][-1]
         worker, has_had_s = lease.worker, self.pool.now - lease.granted_at
-        is_doubted = chunk.tries or len(chunk.holders) > 1
+        is_doubted = chunk.attempts or len(chunk.holders) > 1
         if worker.local or (is_doubted and (worker.is_silent or has_had_s < self.pool.stall_s)):
             return False
         if worker.is_refused:
@@ -590,7 +590,7 @@ class LeaseTable:
         due_s *= max(1.0, (lease.before + 1) / self._credit)
         if math.isinf(due_s):  # another worker would call a function of the user's as well
             return has_had_s > _WAITED_S and worker.at is not Activity.FUNCTION
-        return has_had_s > _LATE * due_s + min(worker.pace.trip_s, _WAITED_S) + _LATE_S
+        return has_had_s > _LATE * due_s + min(worker.pace.min_rtt_s, _WAITED_S) + _LATE_S
 
     def _next_chunk(self, worker: Worker, *, others: bool = True) -> Chunk | None:
         readers = [
@@ -598,8 +598,8 @@ class LeaseTable:
             for reader in self._batches.by_need
             if self.roots.may_try(reader.stream.root, worker.copy, self.pool.now)
         ]
-        may_try = any(reader.accused for reader in readers) and worker in self.pool.reliable
-        accused = [reader.accused for reader in readers] if may_try else []
+        may_try = any(reader.suspects for reader in readers) and worker in self.pool.reliable
+        accused = [reader.suspects for reader in readers] if may_try else []
         chunk = self._next_to_try(accused, worker) if worker.answered else None
         if chunk is not None and worker.leases and chunk.unanswered:
             chunk.requeue()  # until this worker has nothing else to do
@@ -607,7 +607,7 @@ class LeaseTable:
         if chunk is not None:
             return chunk
         for reader in readers:
-            chunk = self._next_of(reader.orphans, worker)
+            chunk = self._next_of(reader.requeued, worker)
             chunk = chunk or self._splitting.next_chunk(reader, worker, others=others)
             if chunk is not None:
                 return chunk

@@ -67,11 +67,11 @@ class Splitting:
         """Open the batches for which there are slots, and return the workers that would take a
         lease and that clips are for, those with the fewest leases first."""
         if not self._pool.affinity.has_choice or self._batches.have_tried:
-            return list(self._pool.takers)
+            return list(self._pool.available)
         readers = self._batches.by_need
         for reader in readers:
             self._open_all(reader)
-        return self._pool.takers_of(reader.by_host for reader in readers)
+        return self._pool.available_for(reader.by_host for reader in readers)
 
     def _open_all(self, reader: Reader) -> None:
         while self._open(reader) is not None:
@@ -88,8 +88,8 @@ class Splitting:
     def _look_ahead(self, reader: Reader) -> None:
         """Have the files of this batch and of those after it looked at, each batch once."""
         stream = reader.stream
-        first = min((batch.step for batch in self._open_batches(reader)), default=reader.opened)
-        steps = range(first, min(reader.stop, reader.opened + reader.slots))
+        first = min((batch.step for batch in self._open_batches(reader)), default=reader.next_step)
+        steps = range(first, min(reader.stop, reader.next_step + reader.slots))
         for step in steps[max(0, reader.looked_until - first) :]:
             reader.looked_until = step + 1
             with suppress(Exception):  # the batch of this step says so: see `Batches.open`
@@ -129,7 +129,11 @@ class Splitting:
 
     def _size(self, batch: Batch, rows: Sequence[int], most: float) -> int:
         """How many of the next ``rows`` of a batch a worker is granted."""
-        stream, samples, workers = batch.reader.stream, batch.samples, max(1, self._pool.taking)
+        stream, samples, workers = (
+            batch.reader.stream,
+            batch.samples,
+            max(1, self._pool.num_available),
+        )
         clip_s, clips = stream.clip_s(samples[0]), len(samples)
         share = max(-(-clips // workers), batch.reader.slots // 4 * clips // workers)
         wanted = max(1, math.ceil(min(LEASE_CLIPS, _LEASE_S / clip_s, share, most)))

@@ -100,9 +100,9 @@ class Content:
         data = self.in_memory()
         return _InMemory(data, self._file.path) if data else self._file.ffmpeg_source()
 
-    def want(self, positions: Ints, lengths: Ints) -> None:
+    def prefetch(self, positions: Ints, lengths: Ints) -> None:
         """Fetch so many bytes at each position side by side: they are read soon."""
-        self._file.want(zip(positions.tolist(), (positions + lengths).tolist(), strict=True))
+        self._file.prefetch(zip(positions.tolist(), (positions + lengths).tolist(), strict=True))
 
     def heads(self, positions: Ints, sizes: Ints, length: int, headed: int = 0) -> Bytes:
         """The first ``length`` bytes of what lies at each position, with zeros behind its size, and
@@ -119,7 +119,7 @@ class Content:
             for run, (first, last) in enumerate(pairwise(edges.tolist())):
                 if run % _AHEAD == 0:
                     soon = slice(run, run + 2 * _AHEAD)
-                    self.want(lows[soon], np.abs(lasts[soon] - lows[soon]) + length)
+                    self.prefetch(lows[soon], np.abs(lasts[soon] - lows[soon]) + length)
                 near = begins[first:last]
                 low = near.min().item()
                 data = self.read(low, near.max().item() - low + length)

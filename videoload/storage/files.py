@@ -140,7 +140,7 @@ class VideoFile(Protocol):
     def ffmpeg_source(self) -> object:
         """What FFmpeg opens: a path, or an object to read from."""
 
-    def want(self, ranges: Iterable[tuple[int, int]]) -> None:
+    def prefetch(self, ranges: Iterable[tuple[int, int]]) -> None:
         """The bytes [begin, end) are needed soon."""
 
     def check(self) -> None:
@@ -161,7 +161,7 @@ class Storage(Protocol):
     tick: Tick  # of the work that is run, or was run last
 
     @property
-    def says(self) -> str:
+    def failure_reason(self) -> str:
         """What it says now instead of giving bytes that are waited for; "" if nothing."""
 
     def resolve(self, path: str) -> VideoFile:
@@ -252,7 +252,7 @@ class LocalFile:
     def ffmpeg_source(self) -> _OpenLocalFile:
         return self.open()
 
-    def want(self, ranges: Iterable[tuple[int, int]]) -> None: ...
+    def prefetch(self, ranges: Iterable[tuple[int, int]]) -> None: ...
 
     def check(self) -> None:
         opened = self._opened()
@@ -351,7 +351,7 @@ class Folder:
     """A `Storage` of the files in a folder of this host."""
 
     fetches = False
-    says = ""  # a folder gives its files, or an error
+    failure_reason = ""  # a folder gives its files, or an error
 
     def __init__(self, root: str | os.PathLike[str]) -> None:
         self.last_version: LastVersion = unknown_version
@@ -518,7 +518,7 @@ def _sample(path: str, file: VideoFile, salt: int) -> int:
         begins = [0, size - _PLACE_BYTES]
         begins += [int((n + drawn.random()) * part) for n in range(_PLACES)]
         places = [(at, min(at + _PLACE_BYTES, size)) for at in begins]
-    file.want(places)
+    file.prefetch(places)
     digest = xxh3_64(size.to_bytes(8, "little"))
     with closing(file.open()) as opened:
         for begin, end in places:

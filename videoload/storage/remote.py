@@ -141,7 +141,7 @@ class RemoteFile:
         with self._lock:
             self._blocks.clear()
 
-    def want(self, ranges: Iterable[tuple[int, int]]) -> None:
+    def prefetch(self, ranges: Iterable[tuple[int, int]]) -> None:
         """Ask for what is neither here nor on its way; of a file that is not seen yet, for a byte
         at least. Raises StorageError."""
         numbers = numbers_of(ranges, self.size)
@@ -181,7 +181,7 @@ class RemoteFile:
             noted = runs(sorted(self._noted))
             self.opening = [(run.start * BLOCK_BYTES, run.stop * BLOCK_BYTES) for run in noted]
         self.raise_failure()
-        self.want(())
+        self.prefetch(())
         if (requested := self._coming.get(_ONE_BYTE[0])) is not None:
             self._fetcher.wait(requested)
 
@@ -207,7 +207,7 @@ class RemoteFile:
             if data is not None:
                 return data
             if requested is None:
-                self.want([(at, at + length)])
+                self.prefetch([(at, at + length)])
             else:
                 self._fetcher.wait(requested)
         return memoryview(b"")
@@ -256,7 +256,7 @@ class Reader:
         try:
             if self._file.lacks(self._at) or 0 < self._ask_at <= self._at:
                 self._ahead = min(max(_AHEAD_BYTES, 2 * self._ahead), _MAX_AHEAD_BYTES)
-                self._file.want([(self._at, self._at + max(length, self._ahead))])
+                self._file.prefetch([(self._at, self._at + max(length, self._ahead))])
                 self._ask_at = self._at + self._ahead // 2
             data = self._file.read(self._at, length)
         except BaseException as error:  # FFmpeg lets none pass
@@ -312,8 +312,8 @@ class RemoteStorage:
         self._folders: set[str] = set()  # that are named like archives
 
     @property
-    def says(self) -> str:
-        return self.fetcher.store.says
+    def failure_reason(self) -> str:
+        return self.fetcher.store.failure_reason
 
     def resolve(self, path: str) -> VideoFile:
         name = self._name(path)

@@ -39,7 +39,7 @@ class _File(Protocol):
 
     def open(self) -> _OpenFile: ...
 
-    def want(self, ranges: Iterable[tuple[int, int]]) -> None: ...
+    def prefetch(self, ranges: Iterable[tuple[int, int]]) -> None: ...
 
     def check(self) -> None: ...
 
@@ -74,7 +74,7 @@ def walk(path: str, archive: _File) -> Contents:
     def read(at: int, length: int) -> bytes:
         nonlocal latest
         if at - latest > _FAR:
-            archive.want([(at, at + length)])  # and nothing ahead of it
+            archive.prefetch([(at, at + length)])  # and nothing ahead of it
         latest = at
         return bytes(opened.pread(length, at))
 

@@ -82,7 +82,7 @@ class Store:
         self.silent_s = 0.0  # for so long, nothing came that is waited for
 
     @property
-    def says(self) -> str:
+    def failure_reason(self) -> str:
         """Why a request failed a moment ago, or that nothing comes; "" if all is well."""
         if time.monotonic() < self._said_until:
             return self._said

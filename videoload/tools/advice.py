@@ -15,7 +15,7 @@ import numpy as np
 from videoload.catalog import splitting
 from videoload.clips.regions import scaled_size
 from videoload.engine.waiting import count
-from videoload.plan.padding import fewest_buckets, fewest_sizes
+from videoload.plan.bucket_search import fewest_buckets, fewest_sizes
 from videoload.storage.paths import pieces_of
 from videoload.tools.scan_journal import ScanRow
 
@@ -104,10 +104,10 @@ def remarks(row: ScanRow) -> list[str]:
 
 def long_groups(rows: Sequence[ScanRow], root: Path | None) -> list[str]:
     """How many files are slow to seek in, and the command that corrects the slowest."""
-    slow = [row for row in rows if row.good and (row.key_distance or row.frames) > FAR]
+    slow = [row for row in rows if row.good and (row.mean_gop_frames or row.frames) > FAR]
     if not slow:
         return []
-    worst = max(slow, key=lambda row: row.key_distance or row.frames)
+    worst = max(slow, key=lambda row: row.mean_gop_frames or row.frames)
     first = pieces_of(worst.path)[0]
     source = first if root is None else str(root / first)
     codec = "libx264 -crf 18 -bf 0" if worst.codec == "h264" else "mpeg4 -q:v 3"
@@ -124,7 +124,7 @@ def aligned(segments: Sequence[ScanRow]) -> list[str]:
     """A line if windows that begin at key frames save much of what a random one decodes."""
     span, saved, left = (CLIP_FRAMES - 1) * _STRIDE + 1, 0.0, 0.0
     for row in (row for row in segments if row.good):
-        apart, places = row.key_distance or row.frames, max(1, row.length - span + 1)
+        apart, places = row.mean_gop_frames or row.frames, max(1, row.length - span + 1)
         saved += (min(apart, places) - 1) / 2
         left += min(row.length, span) + (max(0.0, apart - places) / 2 if row.first else 0.0)
     if not left or 1 + saved / left <= _WORTH:

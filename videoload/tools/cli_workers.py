@@ -89,7 +89,7 @@ FrameStoreFolder = Annotated[
 FrameStoreGb = Annotated[float | None, _limit_of("--frame-store")]
 
 
-SetIndex = Annotated[
+DatasetIndex = Annotated[
     str | None,
     typer.Option(
         rich_help_panel=STORAGE,
@@ -122,7 +122,7 @@ def worker(
     file_cache_gb: KeptGb = None,
     frame_store: FrameStoreFolder = None,
     frame_store_gb: FrameStoreGb = None,
-    index: SetIndex = None,
+    index: DatasetIndex = None,
     without: Annotated[
         list[str] | None,
         typer.Option(

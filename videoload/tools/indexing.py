@@ -29,11 +29,11 @@ from videoload.reading.index_file import (
     NAME,
     SOFTWARE,
     TABLE,
+    DatasetIndex,
     IndexFile,
     NoIndexError,
     OtherSoftwareError,
     Row,
-    SetIndex,
     row_of,
 )
 from videoload.storage.files import Storage
@@ -118,7 +118,7 @@ def _indexed(root: Path | str, out: str | None) -> list[str]:
     if not _is_there(out):
         return []
     storage = open_storage(root)
-    return SetIndex(out, storage, None, index_software()).paths()
+    return DatasetIndex(out, storage, None, index_software()).paths()
 
 
 def _write(file: Path, rows: Iterable[Row], software: str, room: str | None = None) -> int:
@@ -175,13 +175,13 @@ def _can_write(place: Path) -> bool:
 
 def _sources(
     root: Path | str, paths: Sequence[str], folder: str, requested: Sequence[str | None]
-) -> tuple[Storage, IndexCache, list[SetIndex]]:
+) -> tuple[Storage, IndexCache, list[DatasetIndex]]:
     """The files as they are now, the cache, and the indexes that there are."""
     storage, software = open_storage(root), index_software()
     if is_url(root):
         found = versions_of(str(root), paths)
         storage.last_version = lambda path, wait: found.get(path)
-    known = [SetIndex(each, storage, folder, software) for each in requested if _is_there(each)]
+    known = [DatasetIndex(each, storage, folder, software) for each in requested if _is_there(each)]
     return storage, IndexCache(folder, storage.root, software), known
 
 
@@ -189,7 +189,9 @@ def _is_there(index: str | None) -> bool:
     return index is None or is_url(index) or Path(index).exists()
 
 
-def _row(storage: Storage, cache: IndexCache, known: Sequence[SetIndex], path: str) -> Row | None:
+def _row(
+    storage: Storage, cache: IndexCache, known: Sequence[DatasetIndex], path: str
+) -> Row | None:
     """The row of a file, if one is known and whole. Raises StorageError."""
     with suppress(VideoError):
         file = storage.resolve(path)
@@ -201,7 +203,7 @@ def _row(storage: Storage, cache: IndexCache, known: Sequence[SetIndex], path: s
 
 
 def _candidates(
-    own: bytes | None, known: Sequence[SetIndex], path: str, version: bytes
+    own: bytes | None, known: Sequence[DatasetIndex], path: str, version: bytes
 ) -> Iterator[bytes]:
     yield from (own,) if own is not None else ()
     for index in known:

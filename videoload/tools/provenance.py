@@ -25,7 +25,7 @@ from videoload.tools.predict_journal import Entry
 _CALLS = ("predict_on_batch", "forward", "__call__")  # methods that are what a model is called by
 
 
-class Mark(NamedTuple):
+class Provenance(NamedTuple):
     """What the results of a row are of, besides its name and the windows.
 
     ``model``: None if nothing tells it from another one. ``file``: the fingerprint of its files;
@@ -44,7 +44,7 @@ class Mark(NamedTuple):
 
 def marks_of(
     catalog: Catalog, spec: ClipSpec, names: Sequence[str], model: str | None
-) -> dict[str, Mark]:
+) -> dict[str, Provenance]:
     """The mark of each row of a catalog, by its name."""
     files, found, row_of = _fingerprints(catalog), {}, rows_for_workers(catalog, one_clip(spec))
     for row, (name, path) in enumerate(zip(names, catalog.paths, strict=True)):
@@ -52,7 +52,7 @@ def marks_of(
         of = told.boxes + (b"" if told.steps is None else encode(told.steps))
         if of or len(pieces_of(path)) > 1:
             of += path.encode("utf-8", "surrogateescape")
-        found[name] = Mark(model, files.get(path), xxh3_64_hexdigest(of) if of else "")
+        found[name] = Provenance(model, files.get(path), xxh3_64_hexdigest(of) if of else "")
     return found
 
 

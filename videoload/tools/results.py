@@ -30,7 +30,7 @@ from videoload.storage.paths import pieces_of
 from videoload.tools.predict_journal import Entry, PredictionJournal
 from videoload.tools.predict_table import HEAD, WindowTable
 from videoload.tools.predict_windows import FileScores
-from videoload.tools.provenance import Mark
+from videoload.tools.provenance import Provenance
 
 Target = str | os.PathLike[str] | None
 Writers = Mapping[str, Callable[[BinaryIO, FileScores], None]]
@@ -114,7 +114,7 @@ class Results:
 
     def __init__(
         self, to_csv: Target, to_npy: Target, settings: Mapping[str, str], table: WindowTable,
-        marks: Mapping[str, Mark],
+        marks: Mapping[str, Provenance],
     ) -> None:  # fmt: skip
         """Begin, or go on. ``marks``: of the rows of a catalog, by their names. Raises
         VideoloadError if there are results of other windows, or nothing can be written."""

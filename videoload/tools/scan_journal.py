@@ -51,7 +51,7 @@ class ScanRow:
     fingerprint: str = ""  # that copies have in common: `storage.content.fingerprint_text`
 
     @property
-    def key_distance(self) -> float:
+    def mean_gop_frames(self) -> float:
         """Frames from one key frame to the next, on average; 0 if there is none to seek to."""
         return self.frames / self.key_frames if self.key_frames else 0.0
 

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from videoload.decoding import recording
 from videoload.engine.waiting import count
 from videoload.errors import VideoloadError, named
 from videoload.pages.page import page, picture
-from videoload.recordings import recording
 from videoload.storage import new_files
 from videoload.storage.new_files import new_file
 from videoload.tools import advice
@@ -132,7 +132,7 @@ def _tiles(rows: Sequence[ScanRow], good: Sequence[ScanRow]) -> list[tuple[str, 
 def _charts(
     good: Sequence[ScanRow], segments: Sequence[ScanRow], root: Path | None
 ) -> list[dict[str, Any]]:
-    distances = [row.key_distance or row.frames for row in good]
+    distances = [row.mean_gop_frames or row.frames for row in good]
     store = advice.store(good)
     aspects = [row.width / row.height for row in good if row.height]
     sizes = advice.sizes(segments)

@@ -64,7 +64,7 @@ def scan_table(rows: Sequence[ScanRow], *, every: bool) -> Table | None:
             file,
             f"{row.codec} {row.width}x{row.height} {row.fps:.5g}" if row.good else "",
             str(row.frames),
-            f"{row.key_distance:.0f}" if row.key_frames else "",
+            f"{row.mean_gop_frames:.0f}" if row.key_frames else "",
         )
     return table
 

@@ -63,7 +63,7 @@ class Connections:
         on at once."""
         self.limits = limits
         self.name: int | bytes | None = None  # the port, or the name of a Unix socket
-        self.turned_away = 0  # because of other keys than this side's
+        self.rejected = 0  # because of other keys than this side's
         self._children = children
         self._bound = bound
         self._accepted: dict[int, _Accepted] = {}  # by serial number
@@ -121,7 +121,7 @@ class Connections:
             host = self._forget(number)
             if self._has_other_keys:
                 self._has_other_keys = False
-                self.turned_away += 1
+                self.rejected += 1
                 self._lines.append(
                     f"{host} is turned away: it has no keys or others than this trainer; both need "
                     "those of one 'videoload keygen'"

@@ -141,7 +141,7 @@ class KeyAuthenticator:
                 "make keys with: videoload keygen DIR, and give DIR/trainer here"
             )
         _refuse_others(admitted, stat.S_IWOTH)
-        self.turned_away = 0
+        self.rejected = 0
         self._seen = _files(admitted)
         self._keys = {load_key(Path(path))[0] for path, *_ in self._seen}
         self._refresh_at = time.monotonic() + _REFRESH_S
@@ -198,7 +198,7 @@ class KeyAuthenticator:
         """Whether this key (as `zmq.auth` asks) is admitted."""
         if key in self._keys:
             return True
-        self.turned_away += 1
+        self.rejected += 1
         self._tell(f"a worker at {self._address} is turned away: its key is not in {self._folder}")
         return False
 

@@ -148,7 +148,7 @@ class Lease(_Message, tag="lease"):
             raise ValueError("a lease names the file of each clip, or of none")
 
 
-class Spent(msgspec.Struct, forbid_unknown_fields=True, array_like=True, frozen=True):
+class Timings(msgspec.Struct, forbid_unknown_fields=True, array_like=True, frozen=True):
     """Where the seconds of a lease went, as its worker measured them. The phases of decoding and
     ``importing`` (a user's module) add up to ``decode_s``. Before that, the worker had no lease for
     ``idle``. In all that time it ran on a core for ``core`` and waited for one for ``no_core``."""
@@ -174,7 +174,7 @@ class Result(_Message, tag="result"):
     # Which file each clip is of: its fingerprint if the lease has a salt; else a number that
     # changes with the file, 0 if nobody can tell.
     files: Annotated[list[Id], msgspec.Meta(max_length=4096)] = []
-    spent: Spent = Spent()
+    spent: Timings = Timings()
     clip_s: Annotated[list[Seconds], msgspec.Meta(max_length=4096)] = []  # seconds of each clip
     kept: Id = 0  # clips that came from the frame store
     no_room: Id = 0  # clips whose video has no room there
@@ -226,7 +226,7 @@ def pack(message: FromWorker | FromTrainer) -> list[bytes]:
     return [VERSION, _encoder.encode(message)]
 
 
-def sealed(fingerprint: int) -> int:
+def commitment(fingerprint: int) -> int:
     """What shows that a fingerprint is the right one to who has found it, and to nobody else; of 0,
     which stands for any file, it is 0."""
     digest = blake2b(fingerprint.to_bytes(8, "little"), digest_size=8).digest()

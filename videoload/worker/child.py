@@ -87,7 +87,7 @@ class ChildProcess:
         return self._process.poll()
 
     @property
-    def how(self) -> str:
+    def exit_reason(self) -> str:
         """How the child ended: "exit status 1", or the name of a signal."""
         status = self._process.returncode
         if status >= 0:

@@ -39,7 +39,7 @@ class Counters(ctypes.Structure):
     decode_seconds: float
     trainers: int
     refused: int
-    turned_away: int
+    rejected: int
     _fields_ = (
         ("at", ctypes.c_uint8), ("turns", ctypes.c_uint32), ("packets", ctypes.c_uint32),
         ("looks", ctypes.c_uint32),

@@ -28,7 +28,7 @@ from videoload.errors import (
     named,
 )
 from videoload.logs import Log
-from videoload.wire.messages import Failed, Lease, Result, sealed
+from videoload.wire.messages import Failed, Lease, Result, commitment
 from videoload.worker.trainer_connection import TrainerConnection
 
 _log = Log(__name__)
@@ -100,7 +100,7 @@ class LeaseRuns:
             if expected:
                 raise self._other_copy(path, error.reason) from None
             return 0  # the decoder tells what is wrong
-        if expected not in (0, sealed(found)):
+        if expected not in (0, commitment(found)):
             self.result.files.append(found)
             raise self._other_copy(path, "differs from the one that this training uses")
         return found

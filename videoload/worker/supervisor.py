@@ -203,7 +203,7 @@ class Supervisor:
                 self._restarts.start_failed(now, now)
                 self._give_up_if_hopeless(str(error), killed=True)
         for child in ended:
-            how = child.process.how
+            how = child.process.exit_reason
             _log.warning("worker process %d ended (%s); another takes its place", child.pid, how)
         return {child.pid: child.cause for child in ended}
 
@@ -236,12 +236,12 @@ class Supervisor:
         if (last.status or 0) > 0:
             return (
                 f"{self._restarts.failed} workers in a row gave up as soon as they were started, "
-                f"the last one with {last.how}; see what it printed"
+                f"the last one with {last.exit_reason}; see what it printed"
             )
         return (
             f"{self._restarts.failed} workers in a row ended before they could work, the last one "
-            f"with {last.how}; memory may be short (see the kernel's log), or something on this "
-            "host kills or crashes them"
+            f"with {last.exit_reason}; memory may be short (see the kernel's log), or something "
+            "on this host kills or crashes them"
         )
 
     def _start(self) -> None:

@@ -92,7 +92,7 @@ class TrainerConnection:
         self._id = uuid.uuid4().hex  # the same after a cut: this worker is not dead
         self._warn_at = time.monotonic() + UNREACHABLE_S
         self._said = RateLimitedLog(_log)
-        self.turned_away = False  # by the trainer, when it was reached last
+        self.rejected = False  # by the trainer, when it was reached last
         self._was_refused = self._as_stranger = False
         self._pauses, self._paused_until = Backoff(_PAUSE_S, _MAX_PAUSE_S), -math.inf
         self._beat_s: float | None = None
@@ -207,11 +207,11 @@ class TrainerConnection:
             case Welcome():
                 if not self.welcomed:
                     _log.info("serving trainer %s", self._label)
-                self.turned_away = False
+                self.rejected = False
                 self._beat_s, self.stall_s = message.beat_s, message.stall_s
                 self.say(Heartbeat(self.done))  # at once: it shows how far away this worker is
             case Refused():
-                self.turned_away = True
+                self.rejected = True
                 why = f"trainer {self._label} refuses this worker: {message.reason}"
                 self._said.add(why, time.monotonic())
                 self._pause()
@@ -243,12 +243,12 @@ class TrainerConnection:
             self._was_refused = self._as_stranger = False
             return
         if self.dealer is not None and self.dealer.hung_up() and self.dealer.was_refused:
-            self._was_refused = self.turned_away = True
+            self._was_refused = self.rejected = True
             # In turns: the keys of the trainer may go.
             self._as_stranger = self._settings.keys is None and not self._as_stranger
             self._pause()
         if now > self._warn_at:
-            self.turned_away = self._was_refused
+            self.rejected = self._was_refused
             has_keys = self._settings.keys is not None
             cause = "does not know this key" if has_keys else "has keys: give --keys"
             why = f"hangs up (it {cause})" if self._was_refused else "cannot be reached"

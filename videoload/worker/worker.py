@@ -34,7 +34,7 @@ from videoload.errors import Fault, ProtocolError, StorageError, VideoError, Vid
 from videoload.logs import Log, log_to_stderr
 from videoload.wire.addresses import resolve
 from videoload.wire.context import new_context
-from videoload.wire.messages import Bye, Failed, Lease, Spent
+from videoload.wire.messages import Bye, Failed, Lease, Timings
 from videoload.wire.private_channel import PrivateChannel
 from videoload.wire.private_messages import WorkerSettings
 from videoload.wire.slots import Window
@@ -146,7 +146,7 @@ class Worker:
             self._decoders.dial_in.begin()
         self._serving = serving
         self.counters.trainers = len(serving)
-        self.counters.turned_away = sum(trainer.turned_away for trainer in self._trainers)
+        self.counters.turned_away = sum(trainer.rejected for trainer in self._trainers)
         if self.stop_reason is not None:
             raise Stopped(self.stop_reason)
         if self._channel is not None and self._channel.fileno() in ready:
@@ -200,7 +200,7 @@ class Worker:
             result, seconds = runs.result, time.perf_counter() - began
             result.decode_s, result.spent = (
                 seconds,
-                Spent(
+                Timings(
                     **decoder.watch.read(), importing=imported_s, idle=idle_s, **self._since_last()
                 ),
             )

@@ -36,9 +36,11 @@ KINDS: dict[str, dict[str, Any]] = {
 }
 INFO = VideoInfo(9, Fraction(25), 176, 144)
 SHOWN = [
-    INFO, INFO._replace(turns=1), INFO._replace(turns=2, mirrored=True), INFO._replace(turns=3),
+    INFO, INFO._replace(quarter_turns=1), INFO._replace(quarter_turns=2, mirrored=True),
+    INFO._replace(quarter_turns=3),
     INFO._replace(width=152, height=132, cut=(16, 4, 8, 8)),
-    INFO._replace(aspect=Fraction(16, 11)), INFO._replace(turns=1, aspect=Fraction(10, 11)),
+    INFO._replace(pixel_aspect_ratio=Fraction(16, 11)),
+    INFO._replace(quarter_turns=1, pixel_aspect_ratio=Fraction(10, 11)),
 ]  # fmt: skip
 
 

@@ -50,7 +50,11 @@ def video(
 def ordinals(
     made: ClipSpec, facts: VideoInfo, seed: int = 0, clip: int = 0, **segment: Any
 ) -> list[int]:
-    return [*map(int, clip_params(made, facts, Clip(seed, clip, row=Video("", **segment))).frames)]
+    return [
+        *map(
+            int, clip_params(made, facts, Clip(seed, clip, row=Video("", **segment))).frame_indices
+        )
+    ]
 
 
 def shown_at(time_s: Fraction, fps: Fraction) -> int:
@@ -150,7 +154,7 @@ def test_the_crop_lies_inside_the_frame(
     resize = None if resize is None else resize * 2
     assume(resize is None or crop == "resized" or max(size) <= resize)
     made = spec(crop=crop, pixels=pixels, resize=resize, size=size, rotate=rotate)
-    facts, number = video(9, 25, stored)._replace(turns=turns), number % crops_of(made)
+    facts, number = video(9, 25, stored)._replace(quarter_turns=turns), number % crops_of(made)
     lies = rotate and turns % 2 == 1
     shown, cut = (stored[::-1], size) if lies else (stored, size[::-1])
     if crop != "resized" and resize is None and (shown[0] < size[1] or shown[1] < size[0]):
@@ -246,7 +250,7 @@ def test_one_choice_does_not_move_another(seed: int) -> None:
     center: dict[str, Any] = {"crop": "center"}
     resized: dict[str, Any] = {"crop": "resized"}
     for changes in ({"flip": False}, center, resized, {"pixels": "gray"}, {"size": (8, 8)}):
-        assert np.array_equal(drawn(seed, **changes).frames, base.frames), changes
+        assert np.array_equal(drawn(seed, **changes).frame_indices, base.frame_indices), changes
     for changes in ({"flip": False}, {"sampling": "center"}, {"frames": 3, "stride": 2}):
         assert drawn(seed, **changes).part == base.part, changes
         assert drawn(seed, **changes | resized).region == region, changes
@@ -268,7 +272,7 @@ def test_what_is_scaled_of_a_frame_has_whole_chroma_samples(
 ) -> None:
     """Else colours would be stretched otherwise than brightness: by 6 of 112 pixels, once."""
     box = np.array([[*begin, begin[0] + size[0], begin[1] + size[1]]], "<f4").tobytes()
-    facts = video(size=(64, 48))._replace(turns=turns, cut=cut)
+    facts = video(size=(64, 48))._replace(quarter_turns=turns, cut=cut)
     made = spec(crop=crop, size=(30, 32), resize=resize)
     shown = clip_params(made, facts, Clip(seed, row=Video("", boxes=box)))
     x, y, *sides = shown.region if resize is None else shown.part
@@ -284,7 +288,7 @@ def test_what_is_scaled_of_a_frame_has_whole_chroma_samples(
     "box", [(500, 300, 700, 500), (64, 0, 70, 48), (0, 48, 64, 50), (-9, 4, 0, 9), (4, -9, 9, 0)]
 )
 def test_a_box_beside_the_picture_is_no_clip(box: Any, turns: int) -> None:
-    made, facts = spec(crop="box"), video(size=(64, 48))._replace(turns=turns)
+    made, facts = spec(crop="box"), video(size=(64, 48))._replace(quarter_turns=turns)
     one = np.array([box], "<f4")
     with pytest.raises(UnfitError, match="64x48") as refused:
         clip_params(made, facts, Clip(0, row=Video("", boxes=one.tobytes())))
@@ -325,7 +329,7 @@ def test_choices_are_what_they_were_when_this_was_written(
     seed: int, start: int, corner: tuple[int, int], flip: bool, region: tuple[int, int, int, int]
 ) -> None:
     params = drawn(seed)
-    assert (params.frames[0], params.part[:2], params.flip) == (start, corner, flip)
+    assert (params.frame_indices[0], params.part[:2], params.flip) == (start, corner, flip)
     assert drawn(seed, crop="resized").region == region
 
 
@@ -391,8 +395,8 @@ def test_crops_of_a_clip_differ_in_their_corner_and_in_nothing_else(crop: str, c
     facts = video(size=(40, 30))
     first, *others = (clip_params(made, facts, Clip(7, crop=number)) for number in range(crops))
     for other in others:
-        assert np.array_equal(other.frames, first.frames)
-        assert other._replace(frames=first.frames, part=first.part) == first
+        assert np.array_equal(other.frame_indices, first.frame_indices)
+        assert other._replace(frame_indices=first.frame_indices, part=first.part) == first
     assert len({clip_params(made, facts, Clip(7, crop=n)).part[:2] for n in range(crops)}) == crops
 
 
@@ -407,7 +411,9 @@ def test_views_are_drawn_separately_and_the_first_equals_a_single_view() -> None
         [clip_params(made, video(9), Clip(seed), view=view) for view in range(2)]
         for seed in range(4000)
     ]
-    together = Counter((int(a.frames[0]), int(b.frames[0]), a.flip, b.flip) for a, b in many)
+    together = Counter(
+        (int(a.frame_indices[0]), int(b.frame_indices[0]), a.flip, b.flip) for a, b in many
+    )
     assert chi_square(together, 16) < 37.7  # 15 degrees of freedom: p = 0.001
 
 
@@ -459,12 +465,12 @@ def test_frames_at_uneven_distances_are_taken_by_their_times(
     frames: int, fps: float, short: str, expected: list[int]
 ) -> None:
     made = spec(frames=frames, fps=fps, short=short, sampling="uniform", clips_per_video=2)
-    assert clip_params(made, UNEVEN, Clip(0)).frames.tolist() == expected
+    assert clip_params(made, UNEVEN, Clip(0)).frame_indices.tolist() == expected
 
 
 def test_a_clip_starts_only_where_its_time_fits() -> None:
     made = spec(frames=2, fps=1.0, sampling="random")
-    starts = {clip_params(made, UNEVEN, Clip(seed)).frames[0] for seed in range(200)}
+    starts = {clip_params(made, UNEVEN, Clip(seed)).frame_indices[0] for seed in range(200)}
     assert starts == {*range(7)}, "the last frame is shown until 2.29 s"
     made = spec(frames=3, fps=1.0, short="error")
     assert ordinals(made, UNEVEN, start=0) == [1, 5, 7]

@@ -18,9 +18,9 @@ from videoload.clips.clip_spec import (
     counting,
     crops_of,
     decoded_shape,
-    is_drawn,
+    deterministic,
+    is_random,
     scaling_key,
-    without_draws,
 )
 from videoload.clips.sample_spec import (
     SampleSpec,
@@ -248,8 +248,8 @@ class Wider(ClipSpec):
 def test_a_new_field_means_what_stands_at_it() -> None:
     made = Wider(4, size=(16, 16), glow=0.5)
     assert counting(made) == Wider(4, size=(2, 2), glow=0.5)
-    assert without_draws(made) == Wider(4, size=(16, 16), sampling="center", glow=0.25)
-    assert is_drawn(made)
+    assert deterministic(made) == Wider(4, size=(16, 16), sampling="center", glow=0.25)
+    assert is_random(made)
     assert scaling_key(made) != scaling_key(replace(made, glow=0.25))
     assert Wider(max_frames=4, glow=0.5).glow == 0.5
     with pytest.raises(SpecError, match=r"glow=0\.75"):
@@ -266,10 +266,10 @@ def test_nothing_of_a_clip_for_validation_is_random() -> None:
         crop="resized", sampling="random",
     )  # fmt: skip
     whole = {"area": (1.0, 1.0), "ratio": (1.5, 1.5), "sampling": "center", "crop": "resized"}
-    assert without_draws(drawn) == ClipSpec(4, resize=32, size=(16, 24), **whole)  # type: ignore[arg-type]
+    assert deterministic(drawn) == ClipSpec(4, resize=32, size=(16, 24), **whole)  # type: ignore[arg-type]
     random = replace(drawn, crop="random")
-    assert without_draws(random) == ClipSpec(4, resize=32, size=(16, 24), sampling="center")
+    assert deterministic(random) == ClipSpec(4, resize=32, size=(16, 24), sampling="center")
     box = ClipSpec(4, size=(16, 24), crop="box", box_scale=(1.0, 2.0), sampling="at")
-    assert without_draws(box) == replace(box, box_scale=1.5)
-    assert not is_drawn(without_draws(box))
-    assert is_drawn(ClipSpec(4, size=8)), "a shuffled stream draws its windows"
+    assert deterministic(box) == replace(box, box_scale=1.5)
+    assert not is_random(deterministic(box))
+    assert is_random(ClipSpec(4, size=8)), "a shuffled stream draws its windows"

@@ -30,8 +30,8 @@ def infos(draw: st.DrawFn) -> VideoInfo:
 @given(st.lists(infos(), min_size=1, max_size=6), st.data())
 def test_each_frame_is_of_one_piece(videos: list[VideoInfo], data: st.DataObject) -> None:
     pieces = Pieces(videos)
-    assert pieces.info.frames == sum(video.frames for video in videos)
-    some = st.integers(-1, pieces.info.frames - 1)
+    assert pieces.info.num_frames == sum(video.num_frames for video in videos)
+    some = st.integers(-1, pieces.info.num_frames - 1)
     frames = np.array(data.draw(st.lists(some, min_size=1, max_size=20)), np.int64)
     runs = pieces.runs(frames)
     assert [number for run in runs for number in range(*run.place.indices(len(frames)))] == [
@@ -42,7 +42,7 @@ def test_each_frame_is_of_one_piece(videos: list[VideoInfo], data: st.DataObject
         assert ((run.frames == -1) == (of_all == -1)).all()
         shown = run.frames >= 0
         assert (run.frames[shown] + pieces.firsts[run.piece] == of_all[shown]).all()
-        assert (run.frames < videos[run.piece].frames).all()
+        assert (run.frames < videos[run.piece].num_frames).all()
         assert shown.any() or (frames == -1).all()  # no piece is read for nothing
     assert all(a.piece != b.piece for a, b in pairwise(runs))
 
@@ -50,14 +50,14 @@ def test_each_frame_is_of_one_piece(videos: list[VideoInfo], data: st.DataObject
 @given(st.lists(infos(), min_size=1, max_size=6))
 def test_times_go_on_where_a_piece_ends(videos: list[VideoInfo]) -> None:
     pieces, ends = Pieces(videos), 0.0
-    times = pieces.info.times_of(np.arange(pieces.info.frames))
+    times = pieces.info.times_of(np.arange(pieces.info.num_frames))
     for video, first in zip(videos, pieces.firsts, strict=False):
-        own = times[first : first + video.frames]
-        expected = ends + video.times_of(np.arange(video.frames))
+        own = times[first : first + video.num_frames]
+        expected = ends + video.times_of(np.arange(video.num_frames))
         np.testing.assert_allclose(own, expected, atol=1e-6)
-        ends += video.length[1]
+        ends += video.file_summary[1]
     assert (np.diff(times) > 0).all()
-    assert pieces.info.length[0] == len(times)
+    assert pieces.info.file_summary[0] == len(times)
 
 
 @given(st.lists(st.tuples(st.integers(1, 40), rates), min_size=1, max_size=5), st.data())
@@ -85,14 +85,14 @@ def test_each_sample_is_of_one_piece(
 
 def test_what_all_pieces_tell_is_told_of_the_recording() -> None:
     exact = Pieces([VideoInfo(100, Fraction(30000, 1001), 64, 48)] * 3).info
-    assert (exact.frames, exact.fps, exact.times) == (300, Fraction(30000, 1001), None)
+    assert (exact.num_frames, exact.fps, exact.times) == (300, Fraction(30000, 1001), None)
     first = VideoInfo(10, Fraction(25), 64, 48)
     mixed = Pieces([first, VideoInfo(5, Fraction(), 64, 48)]).info
     assert (mixed.fps, mixed.times) == (Fraction(), None)
-    assert Pieces([first, first._replace(begins=None)]).info.begins is None
+    assert Pieces([first, first._replace(begin_stream_s=None)]).info.begin_stream_s is None
     assert Pieces([first, first]).info.keys is None
     some = first._replace(keys=np.array([0, 7]).tobytes())
-    found = Pieces([some, mixed._replace(frames=2), some]).info
+    found = Pieces([some, mixed._replace(num_frames=2), some]).info
     assert found.key_frames.tolist() == [0, 7, 10, 11, 12, 19]
 
 
@@ -100,7 +100,7 @@ def test_what_all_pieces_tell_is_told_of_the_recording() -> None:
     ("other", "words"),
     [
         ({"width": 32}, ["32x48", "64x48"]),
-        ({"turns": 3}, ["64x48", "270"]),
+        ({"quarter_turns": 3}, ["64x48", "270"]),
         ({"mirrored": True}, ["64x48", "mirrored"]),
         ({"fps": Fraction(30), "cut": (0, 0, 0, 2)}, []),
     ],

@@ -55,10 +55,10 @@ def test_parts_differ_by_half_a_frame_of_the_slower_one_at_most(
         b = b._replace(times=array("d", (n / float(rates[1]) for n in range(90))))
     made = params(a, b, offset_s=late, seed=seed, stride=stride, sampling="random")
     (of_b,) = made.clips["b"]
-    there = b.times_of(of_b.frames) + late
+    there = b.times_of(of_b.frame_indices) + late
     half_s = 0.5 / float(min(rates))
     assert np.abs(there - made.times).max() <= half_s + 1e-5
-    assert (np.diff(of_b.frames) >= 0).all()
+    assert (np.diff(of_b.frame_indices) >= 0).all()
 
 
 def test_a_window_is_drawn_where_all_parts_have_frames() -> None:
@@ -75,16 +75,16 @@ def test_a_window_is_drawn_where_all_parts_have_frames() -> None:
 
 def test_another_number_of_frames_divides_the_same_time() -> None:
     made = params(video(), video(45, 15), follows=3, stride=2)
-    assert made.clips["b"][0].frames.tolist() == (made.frames[::2] // 2).tolist()
+    assert made.clips["b"][0].frame_indices.tolist() == (made.frames[::2] // 2).tolist()
     made = params(video(45, 15), video(), frames=3, follows=6)
-    assert made.clips["b"][0].frames.tolist() == [
+    assert made.clips["b"][0].frame_indices.tolist() == [
         *range(2 * made.frames[0], 2 * made.frames[0] + 6)
     ]
 
 
 def test_frames_of_the_same_number_need_no_rate() -> None:
     made = params(video(90), video(40, 0), by="frames", sampling="random", seed=5)
-    assert made.clips["b"][0].frames.tolist() == made.frames.tolist()
+    assert made.clips["b"][0].frame_indices.tolist() == made.frames.tolist()
     assert made.frames.max() < 40
     with pytest.raises(UnfitError, match="'b'"):
         params(video(90), video(40, 0))
@@ -94,9 +94,9 @@ def test_frames_of_the_same_number_need_no_rate() -> None:
 def test_another_number_of_frames_divides_what_is_shown_and_holds_what_is_held(by: str) -> None:
     around: dict[str, Any] = {"sampling": "at", "stride": 4, "row": Video("", at=4), "by": by}
     held = params(video(), video(), frames=5, follows=10, edges="hold", **around).clips["b"][0]
-    assert pictures(held.frames).tolist() == [0, 0, 0, 2, 4, 6, 8, 10, 12, 14]
+    assert pictures(held.frame_indices).tolist() == [0, 0, 0, 2, 4, 6, 8, 10, 12, 14]
     black = params(video(), video(), frames=5, follows=10, edges="zero", **around).clips["b"][0]
-    assert black.frames.tolist() == [-1, -1, 0, 2, 4, 6, 8, 10, 12, 14]
+    assert black.frame_indices.tolist() == [-1, -1, 0, 2, 4, 6, 8, 10, 12, 14]
 
 
 def test_a_part_of_one_length_divides_what_is_shown_beside_a_clip_of_any_length() -> None:
@@ -104,8 +104,8 @@ def test_a_part_of_one_length_divides_what_is_shown_beside_a_clip_of_any_length(
     spec = SampleSpec(clips | {"first": ClipSpec(1, size=16)})
     made = sample_params(spec, dict.fromkeys(spec.clips, video(12)), Clip(0))
     assert reported(made.frames).tolist() == [0, 2, 4, 6, 8, 10, -1, -1]
-    assert made.clips["few"][0].frames.tolist() == [0, 4, 8]
-    assert made.clips["first"][0].frames.tolist() == [0]
+    assert made.clips["few"][0].frame_indices.tolist() == [0, 4, 8]
+    assert made.clips["first"][0].frame_indices.tolist() == [0]
 
 
 def test_segments_and_views_are_the_leaders() -> None:

@@ -72,7 +72,7 @@ def test_a_step_without_a_frame_refuses_the_row_by_its_time() -> None:
 
 
 def test_files_that_begin_later_are_compared_by_their_own_time() -> None:
-    late = video(10)._replace(begins=Fraction(2, 5))
+    late = video(10)._replace(begin_stream_s=Fraction(2, 5))
     row = steps([0.0, 0.1, 0.2], begins_s=(0.6,))
     assert frames_at(row, 0, late, np.arange(3)).tolist() == [2, 3, 4]
 
@@ -88,8 +88,8 @@ def test_a_window_at_a_key_frame_begins_with_the_step_that_shows_it() -> None:
     drawn = [
         sample_params(spec, videos, Clip(seed, row=Video("", steps=row))) for seed in range(50)
     ]
-    assert {each.clips["a"][0].frames.item(0) for each in drawn} == {30, 45, 60}
-    assert {each.clips["b"][0].frames.item(0) for each in drawn} == {0, 15, 30}
+    assert {each.clips["a"][0].frame_indices.item(0) for each in drawn} == {30, 45, 60}
+    assert {each.clips["b"][0].frame_indices.item(0) for each in drawn} == {0, 15, 30}
 
 
 def test_each_part_shows_a_step_at_its_own_rate_and_offsets_are_steps() -> None:
@@ -102,6 +102,6 @@ def test_each_part_shows_a_step_at_its_own_rate_and_offsets_are_steps() -> None:
     videos = {"a": video(30), "b": video(90, 30), "c": video(30)}
     clip = Clip(0, 1, row=Video("", start_s=0.0, end_s=0.7, steps=row))
     found = sample_params(spec, videos, clip).clips
-    assert [found[name][0].frames.tolist() for name in "abc"] == [
+    assert [found[name][0].frame_indices.tolist() for name in "abc"] == [
         [1], [30, 33, 48], [6]
     ]  # fmt: skip

@@ -14,7 +14,7 @@ INFOS = [
     VideoInfo(2, Fraction(0), 321, 1, 3, mirrored=True),
     VideoInfo(3, Fraction(25), 64, 48, times=array("d", [0.0, 0.25, 1.5])),
     VideoInfo(9, Fraction(25), 64, 48, keys=bytes(16)),
-    VideoInfo(3, Fraction(25), 720, 576, 1, aspect=Fraction(16, 11)),
+    VideoInfo(3, Fraction(25), 720, 576, 1, pixel_aspect_ratio=Fraction(16, 11)),
 ]
 
 
@@ -23,7 +23,7 @@ def test_a_video_tells_its_frames_its_seconds_and_its_shape_as_it_is_shown() -> 
                (9, 0.36, 4 / 3),
                (3, 0.12, 0.55)]  # fmt: skip
     for info, length in zip(INFOS, lengths, strict=True):
-        assert info.length == pytest.approx(length, nan_ok=True)
+        assert info.file_summary == pytest.approx(length, nan_ok=True)
 
 
 @pytest.mark.parametrize("info", INFOS)

@@ -54,7 +54,7 @@ def test_a_segment_has_the_frames_that_begin_in_it(
 ) -> None:
     begin, end_s = start_s or 0.0, None if length_s is None else (start_s or 0.0) + length_s
     end = np.inf if end_s is None else end_s
-    early = video.times_of(np.arange(video.frames)) + 1e-3
+    early = video.times_of(np.arange(video.num_frames)) + 1e-3
     inside = (early >= begin) & (early < end)
     try:
         first, last = frames_in(ClipSpec(1), Video("", start_s=start_s, end_s=end_s), video)
@@ -62,7 +62,7 @@ def test_a_segment_has_the_frames_that_begin_in_it(
         assert inside.sum() <= 1
         return
     near = np.abs(early[:, None] - [begin, end]).min(1) < 1e-9
-    numbers = np.arange(video.frames)
+    numbers = np.arange(video.num_frames)
     assert ((((first <= numbers) & (numbers < last)) == inside) | near).all()
 
 
@@ -81,7 +81,7 @@ def test_seconds_count_from_the_picture_or_from_the_beginning_of_the_file(times:
             assert frames_in(picture, row, video) == found
         at = replace(picture, frames=1, sampling="at", size=(16, 16))
         clip = Clip(1, row=Video("", at_s=0.55 + late))
-        assert clip_params(at, video, clip).frames.tolist() == [5]
+        assert clip_params(at, video, clip).frame_indices.tolist() == [5]
         with pytest.raises(UnfitError, match=f"{late + 2.5:g} s.*{late + 1.9:g} s"):
             frames_in(picture, Video("", start_s=late + 2.5), video)
     early = ClipSpec(1, sampling="at", size=(16, 16), seconds="file")
@@ -109,19 +109,21 @@ def test_dense_takes_every_window_that_fits_and_starts_them_where_it_says(
     video: VideoInfo, changes: dict[str, Any], start: int
 ) -> None:
     spec = dense(**changes)
-    if start >= video.frames:
+    if start >= video.num_frames:
         return
-    windows, left = count_windows(spec, video, (start, video.frames))
-    times = video.times_of(np.arange(video.frames))
+    windows, left = count_windows(spec, video, (start, video.num_frames))
+    times = video.times_of(np.arange(video.num_frames))
     shown = [
-        clip_params(spec, video, Clip(0, k, row=Video("", start=start))).frames
+        clip_params(spec, video, Clip(0, k, row=Video("", start=start))).frame_indices
         for k in range(windows + 1)
     ]
-    span = clip_params(spec, video, Clip(0, 0, row=Video("", start=start))).frames[-1] - start
-    if count_windows(replace(spec, short="drop"), video, (start, video.frames)) == (0, 0):
+    span = (
+        clip_params(spec, video, Clip(0, 0, row=Video("", start=start))).frame_indices[-1] - start
+    )
+    if count_windows(replace(spec, short="drop"), video, (start, video.num_frames)) == (0, 0):
         return  # shorter than a clip
     begins = [int(frames[0]) for frames in shown]
-    assert all(frames[-1] < video.frames for frames in shown)
+    assert all(frames[-1] < video.num_frames for frames in shown)
     assert begins[0] == start
     hop_s = hop_seconds(spec)
     for k, frames in enumerate(shown[:-1]):
@@ -131,16 +133,16 @@ def test_dense_takes_every_window_that_fits_and_starts_them_where_it_says(
         wanted = times[start] + k * hop_s + np.arange(spec.frames) / (spec.fps or np.inf)
         for number, at in zip(frames if spec.fps else frames[:1], wanted, strict=False):
             assert times[number] <= at + 1.001e-3
-            assert number + 1 == video.frames or times[number + 1] > at + 0.999e-3
+            assert number + 1 == video.num_frames or times[number + 1] > at + 0.999e-3
     # One more would not fit: it is moved back.
     assert shown[-1].tolist() == shown[-2].tolist() or hop_s is None or spec.fps is None
     assert begins[-1] >= begins[-2]
     if hop_s is None:
-        assert start + windows * dense_hop(spec) + span >= video.frames
+        assert start + windows * dense_hop(spec) + span >= video.num_frames
     elif spec.fps is not None:
         following = times[start] + windows * hop_s + (spec.frames - 1) / spec.fps
         assert following > times[-1] + 0.999e-3
-    after = video.frames - 1 - int(shown[windows - 1][-1])
+    after = video.num_frames - 1 - int(shown[windows - 1][-1])
     assert 0 <= left <= max(0, after)
     assert spec.fps is not None or left == max(0, after - spec.stride + 1)
 
@@ -177,7 +179,9 @@ def test_a_rate_and_the_times_that_it_gives_are_the_same_windows(
         windows, left = count_windows(spec, video, (start, whole)) if is_dense else (3, 0)
         clips = {0, 1, 2, windows // 2, windows - 1}
         shown = [
-            clip_params(spec, video, Clip(seed, k, row=Video("", start=start))).frames.tolist()
+            clip_params(
+                spec, video, Clip(seed, k, row=Video("", start=start))
+            ).frame_indices.tolist()
             for k in clips
         ]
         found.append((windows, left, shown))
@@ -189,10 +193,10 @@ def test_a_rate_and_the_times_that_it_gives_are_the_same_windows(
 
 def shown_then(video: VideoInfo, seconds: float, first: int, last: int) -> int | None:
     """The frame of [first, last) that a player shows then, by looking at each; None: none."""
-    times = video.times_of(np.arange(video.frames))
+    times = video.times_of(np.arange(video.num_frames))
     ends = [*times[1:], times[-1] + (times[-1] - times[first]) / max(1, last - 1 - first)]
     if video.times is None:
-        ends[-1] = video.frames / float(video.fps)
+        ends[-1] = video.num_frames / float(video.fps)
     near = [min(1e-3, (b - a) / 4) for a, b in zip([times[0] - 1, *times], times, strict=False)]
     near[first] = 1e-3 if video.times is not None else near[first]
     shown = [i for i in range(first, last) if times[i] <= seconds + near[i]]
@@ -217,8 +221,8 @@ def test_a_window_around_a_moment_has_it_in_the_middle_and_says_what_it_lacks(
     sampling: str, specs: list[dict[str, Any]], video: VideoInfo, edges: str, data: st.DataObject
 ) -> None:
     changes = data.draw(st.sampled_from(specs))
-    first = data.draw(st.integers(0, video.frames - 1))
-    last = data.draw(st.integers(first + 1, video.frames))
+    first = data.draw(st.integers(0, video.num_frames - 1))
+    last = data.draw(st.integers(first + 1, video.num_frames))
     hop = {} if sampling == "at" else {"hop_s": 0.3} if "fps" in changes else {"hop": 3}
     spec = dense(**{"sampling": sampling, "edges": edges} | changes | hop)
     if sampling == "at":
@@ -226,19 +230,19 @@ def test_a_window_around_a_moment_has_it_in_the_middle_and_says_what_it_lacks(
         found = [
             clip_params(
                 spec, video, Clip(0, row=Video("", start=first, end=last, at=moment))
-            ).frames
+            ).frame_indices
         ]
     else:
         windows, left = count_windows(spec, video, (first, last))
         found = [
-            clip_params(spec, video, Clip(0, k, row=Video("", start=first, end=last))).frames
+            clip_params(spec, video, Clip(0, k, row=Video("", start=first, end=last))).frame_indices
             for k in range(windows)
         ]
         assert left == 0
         if "fps" not in changes:
             moments = list(range(first, last, 3))
             assert windows == len(moments)
-    times = video.times_of(np.arange(video.frames))
+    times = video.times_of(np.arange(video.num_frames))
     mean = (times[last - 1] - times[first]) / max(1, last - 1 - first)
     end = times[last - 1] + (mean if video.times is not None else float(1 / video.fps))
     for k, frames in enumerate(found):
@@ -255,7 +259,9 @@ def test_a_window_around_a_moment_has_it_in_the_middle_and_says_what_it_lacks(
             begun = (moments[k] + offsets >= first).tolist()
             near_an_edge = np.zeros((spec.frames, 1), bool)
         for at, i in enumerate(shown):
-            if near_an_edge[at].any() or (spec.fps and begun[at] and i in (None, video.frames - 1)):
+            if near_an_edge[at].any() or (
+                spec.fps and begun[at] and i in (None, video.num_frames - 1)
+            ):
                 continue  # the rounding of floats decides, or the mean time of the last frame
             assert reported(frames)[at] == (-1 if i is None else i)
             held = -1 if edges == "zero" else last - 1 if begun[at] else first
@@ -296,7 +302,7 @@ def test_what_a_video_cannot_give_is_told(
     assert caught.value.dropped is ("short" in changes)
     if not where:
         with pytest.raises(UnfitError, match=words):
-            count_windows(dense(**changes), video, (0, video.frames))
+            count_windows(dense(**changes), video, (0, video.num_frames))
 
 
 # Clips of any length
@@ -314,15 +320,17 @@ RHYTHMS = st.sampled_from(
 def test_a_clip_of_any_length_shows_all_of_its_segment_from_the_first_frame_on(
     video: VideoInfo, rhythm: Any, short: Any, most: int, more: int, start: int, seed: int
 ) -> None:
-    start = min(start, video.frames - 1)
-    first, last = window = start, video.frames
+    start = min(start, video.num_frames - 1)
+    first, last = window = start, video.num_frames
     made = ClipSpec("all", max_frames=most, size=(8, 8), short=short, sampling="random", **rhythm)
     length, left = count_windows(made, video, window)
     assert left == 0
     assert 1 <= length <= most
 
     def shown(spec: ClipSpec) -> Any:
-        return clip_params(spec, video, Clip(seed, row=Video("", start=start, end=None))).frames
+        return clip_params(
+            spec, video, Clip(seed, row=Video("", start=start, end=None))
+        ).frame_indices
 
     def grid(frames: int) -> Any:
         """The frames of a clip of so many that begins with the first one; -1: beyond the end."""
@@ -347,16 +355,16 @@ def test_a_clip_of_any_length_shows_all_of_its_segment_from_the_first_frame_on(
 @pytest.mark.parametrize("of", [even(100, Fraction(25)), uneven([0.04 * at for at in range(100)])])
 def test_a_long_video_is_thinned_and_a_short_one_is_cut_to_what_it_fills(of: VideoInfo) -> None:
     made = ClipSpec("all", max_frames=4, fps=5, size=8, long="thin", short="cut")
-    assert clip_params(made, of, Clip(0)).frames.tolist() == [0, 33, 66, 99]
-    part = clip_params(made, of, Clip(0, row=Video("", start=10, end=41))).frames
+    assert clip_params(made, of, Clip(0)).frame_indices.tolist() == [0, 33, 66, 99]
+    part = clip_params(made, of, Clip(0, row=Video("", start=10, end=41))).frame_indices
     assert part.tolist() == [10, 20, 30, 40]
-    assert clip_params(replace(made, frames=1), of, Clip(0)).frames.tolist() == [0]
-    all_of_it = clip_params(made, of, Clip(0, row=Video("", start=3, end=21))).frames
+    assert clip_params(replace(made, frames=1), of, Clip(0)).frame_indices.tolist() == [0]
+    all_of_it = clip_params(made, of, Clip(0, row=Video("", start=3, end=21))).frame_indices
     assert all_of_it.tolist() == [3, 8, 13, 18], "4 frames are no more than its clips have"
     with pytest.raises(UnfitError) as caught:
         clip_params(made, of, Clip(0, row=Video("", start=3, end=18)))
     assert caught.value.dropped
-    window = clip_params(replace(made, long="cut", sampling="center"), of, Clip(0)).frames
+    window = clip_params(replace(made, long="cut", sampling="center"), of, Clip(0)).frame_indices
     assert np.diff(window).tolist() == [5, 5, 5]
 
 
@@ -365,7 +373,7 @@ def test_a_segment_of_a_frame_that_is_shown_for_no_time_has_that_frame(short: An
     video = uneven([0.0, 0.1, 0.1, 0.3])
     made = ClipSpec("all", max_frames=3, fps=10, size=(8, 8), short=short)
     assert count_windows(made, video, (1, 2)) == (1, 0)
-    frames = clip_params(made, video, Clip(0, row=Video("", start=1, end=2))).frames
+    frames = clip_params(made, video, Clip(0, row=Video("", start=1, end=2))).frame_indices
     assert reported(frames).tolist() == [1, -1, -1]
     for changes in ({"frames": 1, "fps": 10}, {"hop_s": 0.2, "edges": short}):
         for end in (2, 3):
@@ -385,14 +393,14 @@ def test_a_segment_of_a_frame_that_is_shown_for_no_time_has_that_frame(short: An
 def test_a_window_begins_at_the_key_frame_before_it_among_those_that_fit(
     video: VideoInfo, keys: set[int], start: int, seed: int, changes: dict[str, Any], sampling: Any
 ) -> None:
-    found = np.array(sorted({0, *keys} & {*range(video.frames)}))
+    found = np.array(sorted({0, *keys} & {*range(video.num_frames)}))
     video = video._replace(keys=found.tobytes())
-    row = Video("", start=min(start, video.frames - 1))
+    row = Video("", start=min(start, video.num_frames - 1))
     spec = ClipSpec(**{"frames": 4, "size": (8, 8), "sampling": sampling} | changes)
     ends = replace(spec, sampling="uniform", clips_per_video=2)
 
     def shown(spec: ClipSpec, number: int) -> list[int]:
-        return [*map(int, clip_params(spec, video, Clip(seed, number, row=row)).frames)]
+        return [*map(int, clip_params(spec, video, Clip(seed, number, row=row)).frame_indices)]
 
     usual, aligned = shown(spec, 1), shown(replace(spec, align="keyframe"), 1)
     last = shown(ends, 1)[0]
@@ -443,5 +451,5 @@ def test_a_clip_at_a_rate_that_is_nearly_the_file_s_shows_each_frame_once(
 ) -> None:
     for wrong in (Fraction(9999, 10000), Fraction(10001, 10000)):
         spec = ClipSpec(16, fps=float(rate), size=(16, 16), sampling=sampling)  # type: ignore[arg-type]
-        frames = clip_params(spec, video(rate * wrong), Clip(3)).frames
+        frames = clip_params(spec, video(rate * wrong), Clip(3)).frame_indices
         assert np.diff(frames).tolist() == [1] * 15

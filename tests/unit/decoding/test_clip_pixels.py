@@ -155,7 +155,7 @@ def test_turned_frames_are_turned_frames(pixels: Pixels, turns: int) -> None:
     shown = ClipSpec(frames=1, resize=128, size=(100, 80), pixels=pixels, crop="five")
     size = (80, 100) if turns % 2 else (100, 80)
     stored = ClipSpec(frames=1, resize=128, size=size, pixels=pixels, crop="five")
-    facts, channels = INFO._replace(turns=turns), shown.shape[3:]
+    facts, channels = INFO._replace(quarter_turns=turns), shown.shape[3:]
     # Where the corners of what is shown lie in what is stored, clockwise.
     around = [0, 1, 3, 2]
     for number, crop in enumerate(around):
@@ -172,7 +172,7 @@ def test_turned_frames_are_turned_frames(pixels: Pixels, turns: int) -> None:
 def test_a_padded_frame_is_the_stretched_one_within_black(
     turns: int, source: str, pixels: Pixels
 ) -> None:
-    facts = INFO._replace(turns=turns, mirrored=turns == 2)
+    facts = INFO._replace(quarter_turns=turns, mirrored=turns == 2)
     frame = frame_of(picture(320, 240), source)
     for size in ((90, 120), (150, 120)):
         padded = ClipSpec(1, size=size, crop="pad", pixels=pixels, flip=True)
@@ -242,7 +242,7 @@ def test_gray_of_16_bits_arrives_bit_for_bit(name: str) -> None:
     frame, pixels = noise(name)
     spec = ClipSpec(1, size=(240, 320), pixels="gray16")
     assert np.array_equal(write(frame, spec, INFO)[..., 0], pixels)
-    turned = write(frame, replace(spec, size=(320, 240)), INFO._replace(turns=1))
+    turned = write(frame, replace(spec, size=(320, 240)), INFO._replace(quarter_turns=1))
     assert np.array_equal(turned[..., 0], np.rot90(pixels, -1))
 
 

@@ -26,7 +26,7 @@ from videoload.decoding.decoder import Decoder
 from videoload.reading.containers import OpenedVideo
 from videoload.reading.frames import read_frames
 from videoload.reading.index import open_video
-from videoload.reading.video import Video as Opened
+from videoload.reading.video import VideoReader as Opened
 from videoload.storage.cache_directories import CacheDirectories
 from videoload.storage.files import Folder
 
@@ -60,7 +60,7 @@ def sequential(path: Path) -> list[str]:
 def check_windows(decoder: Decoder, path: str, expected: list[str], count: int) -> None:
     """Each frame of a random run of ordinals, 1 to 8 apart, is the one with that ordinal."""
     index, file = decoder.index(path), Folder(decoder.root).resolve(path)
-    assert index.info.frames == len(expected)
+    assert index.info.num_frames == len(expected)
     draw, kept = random.Random(path), list[Opened]()
     for turn in range(count):
         first, stride = draw.randrange(len(expected)), 1 + turn % 8
@@ -203,7 +203,7 @@ def test_a_refused_picture_keeps_its_number_and_shows_the_one_before_it(tmp_path
     data[position : position + packet.size] = bytes(packet.size)
     made.write_bytes(data)
     decoder = Decoder(tmp_path)
-    assert decoder.index("made.avi").info.frames == 20
+    assert decoder.index("made.avi").info.num_frames == 20
     for first in (0, 5, 7):  # from every direction
         wanted = list(range(first, 12))
         assert frames_of(decoder, "made.avi", wanted) == {
@@ -225,7 +225,7 @@ def test_a_picture_that_a_decoder_drops_silently_shifts_no_other(tmp_path: Path)
     made.write_bytes(data)
     decoder = Decoder(tmp_path)
     index = decoder.index("made.avi")
-    assert index.info.frames == len(sequential(made)) == 19
+    assert index.info.num_frames == len(sequential(made)) == 19
     shown = [frames_of(decoder, made.name, wanted) for wanted in (list(range(19)), [key + 2])]
     assert shown[1] == {key + 2: shown[0][key + 2]}
 
@@ -287,7 +287,7 @@ def test_every_window_of_every_real_file_holds_the_frames_of_its_facts(real_vide
             for ordinal, whole in facts["rgb24_md5"].items():
                 assert expected[int(ordinal)] == whole
         index = decoder.index(path)
-        assert index.info.frames == facts["decoded_frames"], path
+        assert index.info.num_frames == facts["decoded_frames"], path
         assert (index.info.width, index.info.height) == (facts["width"], facts["height"])
         assert index.order.is_proven == (path not in UNPROVEN)
         check_windows(decoder, path, expected, count=either(4, 24))

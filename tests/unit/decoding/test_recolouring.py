@@ -17,7 +17,7 @@ from videoload.decoding.planes import Buffer
 
 SAME = Colours(1.0, 1.0, 1.0, 0.0)
 MILD = Colours(0.9, 0.8, 0.7, 0.05)
-INFO = VideoInfo(100, Fraction(25), 160, 120, turns=1)
+INFO = VideoInfo(100, Fraction(25), 160, 120, quarter_turns=1)
 
 
 def frames_of(*sources: str) -> list[VideoFrame]:

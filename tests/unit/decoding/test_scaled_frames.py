@@ -78,7 +78,7 @@ def test_every_size_is_the_same_to_the_byte(
     resize: int | None, size: tuple[int, int], turns: int
 ) -> None:
     frames = source_frames(size, "yuv420p", matrix=1)
-    info = VideoInfo(100, Fraction(25), *size, turns=turns, mirrored=True)
+    info = VideoInfo(100, Fraction(25), *size, quarter_turns=turns, mirrored=True)
     spec = ClipSpec(FRAMES, resize=resize, size=(32, 30), crop="random")
     for seed in range(either(2, 4)):
         made = by_kept_frames(frames, spec, info, seed, FilterGraphs())

@@ -201,11 +201,11 @@ def test_a_worker_is_idle_decoding_or_silent() -> None:
     worker.timer.granted(100.0)
     worker.last_error, seconds = "is not a video", 100.0
     worker.known = Worker(1, local=False, joined=40.0)
-    worker.known.still = StallClock(1.0, lambda: seconds)
-    worker.known.still.look("a message")
+    worker.known.silence_clock = StallClock(1.0, lambda: seconds)
+    worker.known.silence_clock.look("a message")
     for seconds in (101.0, 102.0, 103.0):
         assert worker.record(seconds).state == "decoding"
-        worker.known.still.look("a message")
+        worker.known.silence_clock.look("a message")
     assert worker.record(103.0)[4:6] == ("silent", "is not a video")
 
 

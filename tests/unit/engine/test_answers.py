@@ -28,7 +28,7 @@ from videoload.plan.quarantine import Quarantine
 from videoload.scheduler.commands import Command, Grant, Identify, Ready
 from videoload.scheduler.files import Files
 from videoload.scheduler.records import Stream, Worker
-from videoload.scheduler.scheduler import LeaseTable
+from videoload.scheduler.scheduler import Scheduler
 from videoload.wire.messages import Failed, Result
 from videoload.wire.slots import Slots
 
@@ -76,7 +76,7 @@ class Trainer:
             0, catalog, one_clip(SPEC), plan, Quarantine(catalog, plan, options),
             Slots(4, SPEC.clip_bytes), True, None, Files(VIDEOS, has_own=own != 0), Meter(),
         )  # fmt: skip
-        self.table = LeaseTable(credit=2, stall_s=10.0, silence_s=2.0)
+        self.table = Scheduler(credit=2, stall_s=10.0, silence_s=2.0)
         self.table.add_stream(Stream(
             0, plan, self.stream.quarantine, slots=4, ordered=True,
             files=self.stream.files, copy="mine",

@@ -34,7 +34,7 @@ def test_a_batch_that_was_taken_but_not_handed_over_is_returned_at_the_end() -> 
     assert next_step(queue) == 0
     queue.handed_over()
     assert next_step(queue) == 1  # and then a Ctrl-C
-    assert sorted(steps(queue.never_handed_over())) == [1, 2]
+    assert sorted(steps(queue.undelivered())) == [1, 2]
 
 
 def test_an_error_comes_after_the_queued_batches_and_is_raised_each_time() -> None:
@@ -68,6 +68,6 @@ def test_a_consumer_that_never_waits_leaves_nothing_behind_at_each_batch() -> No
         queue.put(batch(step))
         assert next_step(queue) == step
         queue.handed_over()
-    assert queue._bell.qsize() <= 1
+    assert queue._wakeup.qsize() <= 1
     queue.put(batch(7))
     assert [next_step(queue, 20), next_step(queue)] == [7, None]

@@ -5,11 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from videoload.engine.work import FileTime, FileTimes, WorkTimer
-from videoload.wire.messages import Result, Spent
+from videoload.wire.messages import Result, Timings
 
 
 def result(busy_s: float, idle_s: float = 0.0, **spent: float) -> Result:
-    return Result(1, b"", busy_s, spent=Spent(idle=idle_s, **spent))
+    return Result(1, b"", busy_s, spent=Timings(idle=idle_s, **spent))
 
 
 def started(now: float = 0.0) -> WorkTimer:

@@ -241,7 +241,7 @@ def test_substitutes_are_other_clips_in_the_same_place_and_the_same_in_every_run
     for sample in (first, plan[0][3], plan[len(plan)][0]):
         found = chain(plan, sample)
         assert found == chain(again, sample)
-        assert [s.attempt for s in found] == list(range(21))
+        assert [s.substitution for s in found] == list(range(21))
         assert {(s.epoch, s.origin, s.crop) for s in found} == {(*sample[:2], sample.crop)}
         assert len({s.video for s in found}) == 21
         seeds |= {s.seed for s in found}

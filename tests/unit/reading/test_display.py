@@ -14,7 +14,7 @@ from av.packet import Packet
 
 import videoload as vl
 from tests.support.videos import make_avi
-from videoload.recordings.recording import Frames
+from videoload.decoding.recording import Frames
 
 CONTAINERS = {
     "avi": "avi", "mp4": "mp4", "mov": "mov", "mkv": "matroska", "flv": "flv", "ts": "mpegts"

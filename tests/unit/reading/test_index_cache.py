@@ -19,7 +19,7 @@ from videoload.reading.avi_video import AviPackets
 from videoload.reading.containers import NotedPackets
 from videoload.reading.index import VideoIndex
 from videoload.reading.index_cache import IndexCache
-from videoload.reading.order import Order
+from videoload.reading.order import FrameTable
 from videoload.storage.files import LocalFile, VideoFile
 
 PATHS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1)
@@ -41,12 +41,12 @@ def decoded(frames: int = 3, first: int = 0) -> VideoIndex:
     """As a complete decode makes it."""
     info = VideoInfo(frames, Fraction(30000, 1001), 320, 240)
     sums = np.arange(first, first + frames)
-    return VideoIndex(info, Order(frames, np.array([[0, 0, 5, 5686]]), sums=sums))
+    return VideoIndex(info, FrameTable(frames, np.array([[0, 0, 5, 5686]]), sums=sums))
 
 
 def proven() -> VideoIndex:
     """As headers tell."""
-    order = Order(3, np.array([[0, 0, 0, 5686]]), np.array([0, 2, 1]))
+    order = FrameTable(3, np.array([[0, 0, 0, 5686]]), np.array([0, 2, 1]))
     parameters = {"extradata": b"\1\2", "width": 320, "codec_tag": "XVID", "pix_fmt": None}
     positions, sizes = np.array([5686, 9999, 1 << 40]), np.array([7, 8, 70_000])
     packets = AviPackets("mpeg4", parameters, 0, positions, sizes)
@@ -80,13 +80,13 @@ def test_an_index_survives_as_bytes(
     draw = np.random.default_rng(seed)
     times = array("d", range(frames)) if is_uneven else None
     info = VideoInfo(frames, fps, size, 2 * size, 3, mirrored=mirrored, times=times)
-    order = Order(
+    order = FrameTable(
         frames, draw.integers(0, 2**62, (starts, 4)), sums=draw.integers(0, 2**32, frames),
         unreferenced=None if is_referenced else np.arange(frames, dtype=np.uint8) % 2,
     )  # fmt: skip
     again = VideoIndex.from_bytes(VideoIndex(info, order).to_bytes())
     assert again.info == info._replace(keys=order.keys)
-    for name in ("starts", "sums", "unreferenced"):
+    for name in ("starts", "sums", "non_reference"):
         assert np.array_equal(getattr(again.order, name), getattr(order, name))
 
 

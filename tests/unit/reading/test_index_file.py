@@ -31,8 +31,8 @@ from videoload.clips.sample_spec import one_clip
 from videoload.decoding.decoder import Decoder
 from videoload.errors import VideoError, VideoloadError
 from videoload.reading.index import VideoIndex
-from videoload.reading.index_file import NAME, SetIndex
-from videoload.reading.order import Order
+from videoload.reading.index_file import NAME, DatasetIndex
+from videoload.reading.order import FrameTable
 from videoload.storage.cache_directories import CacheDirectories
 from videoload.storage.roots import open_storage
 from videoload.tools.indexing import Made, make_index
@@ -205,7 +205,7 @@ def test_an_index_of_a_part_keeps_the_rows_of_other_files(folder: Path, tmp_path
     for part in (paths[:2], paths[2:4]):
         make_index(vl.Catalog(part, root=folder), processes=1, cache=cache)
     storage = open_storage(folder)
-    assert {*SetIndex(None, storage, None, index_software()).paths()} == {*paths[:4]}
+    assert {*DatasetIndex(None, storage, None, index_software()).paths()} == {*paths[:4]}
     (folder / paths[0]).unlink()
     assert make_index(vl.Catalog(paths[3:4], root=folder), processes=1, cache=cache).files == 3
 
@@ -229,7 +229,7 @@ def test_a_row_is_found_by_its_whole_path_below_the_root(folder: Path, tmp_path:
         opened.close()
         assert len(rows) == 3
         storage = open_storage(root)
-        found = SetIndex(str(index) if index else None, storage, None, index_software())
+        found = DatasetIndex(str(index) if index else None, storage, None, index_software())
         begins = "set/" if root == tmp_path else ""
         for path in (
             f"{begins}{OTHER}", f"{begins}deeper/{LONG}", f"{begins}deeper/jump/other.avi", *has,
@@ -294,21 +294,21 @@ def test_a_forged_row_leads_to_no_memory_and_no_place_outside_its_file(folder: P
             for row in ((1 << 40, 0, 0, 0), (-2, 0, 0, 0), (0, 1 << 40, 0, 0), (0, 0, 0, 1 << 60))
         ]
         orders = [
-            Order(1 << 40, order.starts, order.ordinals, order.sums),
-            Order(0, order.starts, order.ordinals, order.sums),
-            Order(order.frames, order.starts, huge, order.sums),
-            Order(order.frames, order.starts, order.ordinals, np.zeros(order.frames + 1, int)),
-            Order(order.frames, order.starts, order.ordinals, order.sums, huge),
-            *(Order(order.frames, each, order.ordinals, order.sums) for each in starts),
+            FrameTable(1 << 40, order.starts, order.ordinals, order.sums),
+            FrameTable(0, order.starts, order.ordinals, order.sums),
+            FrameTable(order.frames, order.starts, huge, order.sums),
+            FrameTable(order.frames, order.starts, order.ordinals, np.zeros(order.frames + 1, int)),
+            FrameTable(order.frames, order.starts, order.ordinals, order.sums, huge),
+            *(FrameTable(order.frames, each, order.ordinals, order.sums) for each in starts),
         ]  # fmt: skip
         forged = [index._replace(order=each) for each in orders]
         infos: list[dict[str, Any]] = [
-            {"width": 0}, {"width": 1 << 40}, {"height": 1 << 40}, {"turns": 1 << 40},
-            {"turns": -1}, {"cut": (-1, 0, 0, 0)}, {"cut": (1 << 40, 0, 0, 0)},
-            {"aspect": Fraction(1 << 40)}, {"aspect": Fraction(0)}, {"fps": Fraction(-1)},
+            {"width": 0}, {"width": 1 << 40}, {"height": 1 << 40}, {"quarter_turns": 1 << 40},
+            {"quarter_turns": -1}, {"cut": (-1, 0, 0, 0)}, {"cut": (1 << 40, 0, 0, 0)},
+            {"pixel_aspect_ratio": Fraction(1 << 40)}, {"pixel_aspect_ratio": Fraction(0)}, {"fps": Fraction(-1)},
             {"times": array("d", [0.0] * (order.frames + 1))},
             {"times": array("d", [math.nan] * order.frames)}, {"late": Fraction(1 << 60)},
-            {"late": Fraction(-1)}, {"begins": Fraction(-(1 << 60))},
+            {"late": Fraction(-1)}, {"begin_stream_s": Fraction(-(1 << 60))},
         ]  # fmt: skip
         forged += [index._replace(info=info._replace(**each)) for each in infos]
         forged += [index._replace(positions=huge), index._replace(opening=[(1 << 40, 0)])]
@@ -426,7 +426,7 @@ def test_an_object_that_is_replaced_is_read_as_it_is_now(
     run.finish(lambda: None)
     for reading in (decoder, Decoder(server.url)):
         reading.begin()
-        assert reading.info(LONG).frames == 44
+        assert reading.info(LONG).num_frames == 44
         wanted = np.zeros((1, *SPEC.shape), np.uint8)
         right.decode(LONG, SPEC, [Clip(1)], wanted)
         reading.decode(LONG, SPEC, [Clip(1)], out)
@@ -459,7 +459,7 @@ def test_an_index_that_was_late_once_is_waited_for_in_the_next_training(
     monkeypatch.setattr("videoload.storage.stores.SILENCE_S", 0.5)
     monkeypatch.setattr("videoload.reading.index_file.OBJECT_S", 0.1)
     storage, server.statuses[NAME] = open_storage(server.url), status
-    index = SetIndex(None, storage, None, index_software())
+    index = DatasetIndex(None, storage, None, index_software())
     assert index.version(LONG, wait=True) is None
     server.statuses.clear()
     wait_until(lambda: index.version(OTHER, wait=True), 30 * SECOND)

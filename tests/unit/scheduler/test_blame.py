@@ -14,7 +14,7 @@ from videoload.scheduler.commands import Grant, Stop, Warn
 
 
 def attempts(lease: Grant) -> list[int]:
-    return [sample.attempt for sample in lease.samples]
+    return [sample.substitution for sample in lease.samples]
 
 
 @pytest.mark.parametrize(
@@ -280,7 +280,7 @@ def test_clips_that_a_worker_died_over_are_granted_one_by_one_and_only_the_bad_o
         desk.die(worker)
     assert died == 4, "one died over the whole lease, and two over the clip alone"
     assert desk.bad == ["2.avi"]
-    assert [sample.attempt for sample in desk.ready[10, 0].samples] == [0, 0, 1, 0]
+    assert [sample.substitution for sample in desk.ready[10, 0].samples] == [0, 0, 1, 0]
 
 
 def test_a_clip_is_passed_on_to_no_more_than_three_silent_workers_before_one_is_noted() -> None:

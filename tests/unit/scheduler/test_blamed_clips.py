@@ -38,7 +38,7 @@ def finish(simulation: Simulation, *, at_most_s: float) -> None:
     assert named(simulation) == set(simulation.bad)
     assert not set(simulation.bad) & {sample.video for sample in simulation.samples}
     assert len(simulation.samples) == len({sample.origin for sample in simulation.samples})
-    assert sum(sample.attempt > 0 for sample in simulation.samples) == len(simulation.bad)
+    assert sum(sample.substitution > 0 for sample in simulation.samples) == len(simulation.bad)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from videoload.errors import (
     VideoloadError,
 )
 from videoload.scheduler.commands import Changed, Stop, Warn
-from videoload.scheduler.files import Files, UnreadFiles
+from videoload.scheduler.files import Files, UnreadableFiles
 
 OWN, OTHER, THIRD, MISSING = 11, 22, 33, 0
 
@@ -143,7 +143,7 @@ AWAY = StorageError("s3://bucket does not answer for 30 s")
 
 def unread(desk: Desk, seconds: float, error: VideoloadError) -> int:
     """For so long, the trainer's own video 0 cannot be read. Returns how often it was asked for."""
-    workers, asked = [str(worker.id) for worker in desk.table.pool.heard_of], 0
+    workers, asked = [str(worker.id) for worker in desk.table.pool.responsive], 0
     for _ in range(round(4 * seconds)):
         for video in desk.asked:
             desk.unread(video, error=error)
@@ -229,7 +229,7 @@ def test_a_file_that_was_read_before_stays_what_it_was_if_it_cannot_be_read_agai
 
 
 def test_a_file_that_was_read_is_tried_at_once() -> None:
-    files = UnreadFiles()
+    files = UnreadableFiles()
     assert [files.failed("a", now) for now in (5, 7)] == [0, 2]
     assert [files.may_try("a", now) for now in (8.9, 9)] == [False, True]
     files.failed("a", 9)

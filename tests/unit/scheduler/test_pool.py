@@ -17,7 +17,7 @@ def test_a_worker_that_says_bye_gives_its_leases_back_as_they_are_and_may_leave_
     desk.leave("A", "z")
     desk.die("A", "z")
     assert not desk.table.heard("A", 1.0)
-    assert desk.table.pool.taking == 0
+    assert desk.table.pool.num_available == 0
     desk.join("B")
     assert [(g.slot, g.rows, g.samples) for g in desk.granted] == [
         (g.slot, g.rows, g.samples) for g in (first, second)
@@ -166,14 +166,14 @@ def test_who_waits_for_a_storage_that_refuses_takes_nothing_and_keeps_nobody_wai
         desk.beat("a:x//", storage="it refuses" * told)
         desk.answer_all("b:y//")
         desk.want()
-    assert desk.table.pool.taking == 2 - told
+    assert desk.table.pool.num_available == 2 - told
     assert desk.is_void(kept) is told
     assert (desk.steps() != []) is told
     before = len(desk.leases["a:x//"])
     desk.answer_lease(kept)
     assert len(desk.leases["a:x//"]) < before
     desk.beat("a:x//")
-    assert desk.table.pool.taking == 2
+    assert desk.table.pool.num_available == 2
 
 
 # Messages that are lost
@@ -200,9 +200,9 @@ def test_a_pause_of_this_process_counts_as_one_second_of_silence() -> None:
     desk.wait(1, "a", "b")
     desk.now += 3600
     desk.wait(1.25, "a")
-    assert desk.table.pool.taking == 2
+    assert desk.table.pool.num_available == 2
     desk.wait(0.25, "a")
-    assert desk.table.pool.taking == 1, "b is passed over"
+    assert desk.table.pool.num_available == 1, "b is passed over"
 
 
 def test_many_short_pauses_hide_no_silence_and_the_first_tick_may_be_late() -> None:
@@ -210,11 +210,11 @@ def test_many_short_pauses_hide_no_silence_and_the_first_tick_may_be_late() -> N
     desk.now = 1000.0
     desk.join("a")
     desk.wait(1)
-    assert desk.table.pool.taking == 1
+    assert desk.table.pool.num_available == 1
     for _ in range(4):
         desk.now += 0.75
         desk.wait(0.25)
-    assert desk.table.pool.taking == 0
+    assert desk.table.pool.num_available == 0
 
 
 def test_who_looks_before_a_worker_has_joined_finds_it_here() -> None:

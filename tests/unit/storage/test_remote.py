@@ -300,13 +300,13 @@ def test_a_wait_for_a_silent_server_is_told_meanwhile_and_can_be_ended(
         pass
 
     def end() -> None:
-        if server.url in storage.says:
+        if server.url in storage.failure_reason:
             raise Ended
 
     server.fault, storage = "silence", open_storage(server.url)
     with pytest.raises(Ended), storage.reading(LONG, end):
         storage.resolve(LONG)
-    assert storage.says == ""
+    assert storage.failure_reason == ""
 
 
 def test_a_missing_bucket_is_named(server: ObjectServer, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,10 +11,10 @@ from videoload.catalog.catalog import Catalog
 from videoload.errors import SpecError, VideoloadError
 from videoload.tools.predict_table import HEAD, WindowTable
 from videoload.tools.predict_windows import FileScores
-from videoload.tools.provenance import Mark
+from videoload.tools.provenance import Provenance
 from videoload.tools.results import Results, row_names
 
-HOW, TABLE, MARK = {"hop": "8"}, WindowTable(1, ("x", "y")), Mark("a model", 5)
+HOW, TABLE, MARK = {"hop": "8"}, WindowTable(1, ("x", "y")), Provenance("a model", 5)
 NAMES = [f"{row}.avi" for row in range(4)]
 PLACES = {"table": "all.csv", "tables": "each", "arrays": "npy"}
 
@@ -26,7 +26,7 @@ def scores(row: int) -> FileScores:
 
 def run(
     folder: Path, rows: int = 4, places: str = "table arrays", names: list[str] = NAMES,
-    mark: Mark = MARK, bad: str = "1.avi",
+    mark: Provenance = MARK, bad: str = "1.avi",
 ) -> list[int]:  # fmt: skip
     """Do what is missing of the first rows, of which one is bad. Returns what was done."""
     to_csv = next((folder / PLACES[p] for p in ("table", "tables") if p in places.split()), None)
@@ -130,21 +130,21 @@ def test_results_of_another_spec_are_refused_by_what_differs(tmp_path: Path) -> 
     ("mark", "is_same"),
     [
         (MARK, True),
-        (Mark("a model"), True),  # the file cannot be read now
-        (Mark("another", 5), False),
-        (Mark(None, 5), False),
-        (Mark("a model", 6), False),
-        (Mark("a model", 5, "a box"), False),
+        (Provenance("a model"), True),  # the file cannot be read now
+        (Provenance("another", 5), False),
+        (Provenance(None, 5), False),
+        (Provenance("a model", 6), False),
+        (Provenance("a model", 5, "a box"), False),
     ],
 )
 def test_a_row_of_another_model_or_file_or_box_is_done_again(
-    places: str, mark: Mark, is_same: bool, tmp_path: Path
+    places: str, mark: Provenance, is_same: bool, tmp_path: Path
 ) -> None:
     run(tmp_path, places=places)
     before = found(tmp_path)
     assert run(tmp_path, places=places, mark=mark) == ([] if is_same else [0, 2, 3])
     assert (found(tmp_path) == before) is is_same
-    run(tmp_path, 0, places, mark=Mark("a third", 5), bad="0.avi")
+    run(tmp_path, 0, places, mark=Provenance("a third", 5), bad="0.avi")
     rows = {name for name in found(tmp_path) if name.endswith((".npy", ".avi.csv"))}
     assert not rows, "no result of another model stays, also where the run is stopped"
 

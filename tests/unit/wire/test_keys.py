@@ -123,7 +123,7 @@ def test_both_sides_know_that_keys_do_not_fit(
     def is_known() -> bool:
         lines.extend(router.connections.inspect(time.monotonic())[0])
         dealer.hung_up()
-        return dealer.was_refused and len(lines) == router.connections.turned_away > 0
+        return dealer.was_refused and len(lines) == router.connections.rejected > 0
 
     try:
         wait_until(is_known, 30 * SECOND)
@@ -171,7 +171,7 @@ def test_a_key_that_is_deleted_or_added_counts_at_once_and_for_open_connections(
         assert isinstance(refused, ProtocolError)
         assert str(admitted) in lines[-1]
         told = len(lines)
-        assert door.turned_away >= 1
+        assert door.rejected >= 1
         admitted.rename(tmp_path / "away")
         reread(lambda: len(lines) > told)
         assert door.callback("*", public), "a file server that is away ends no training"

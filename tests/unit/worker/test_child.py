@@ -85,13 +85,13 @@ def test_it_is_alive_until_it_is_reaped_and_tells_how_it_ended(child: Started) -
     assert child.process.wait(0.05) is None
     child.channel.sendall(b"3")
     assert child.process.wait(30 * SECOND) == 3
-    assert (child.process.status, child.process.how) == (3, "exit status 3")
+    assert (child.process.status, child.process.exit_reason) == (3, "exit status 3")
 
 
 def test_a_crash_is_told_by_its_signal(child: Started) -> None:
     child.channel.sendall(b"crash")
     assert child.process.wait(30 * SECOND) == -signal.SIGSEGV
-    assert child.process.how == "SIGSEGV"
+    assert child.process.exit_reason == "SIGSEGV"
 
 
 def test_children_that_do_not_end_when_they_are_asked_are_killed() -> None:
@@ -102,7 +102,7 @@ def test_children_that_do_not_end_when_they_are_asked_are_killed() -> None:
     began = time.monotonic()
     assert end_all((made.process for made in three), ask_s=1.0 * SECOND) == []
     assert time.monotonic() - began < 30 * SECOND, "they are asked together"
-    assert [made.process.how for made in three] == ["SIGTERM", "SIGKILL", "SIGKILL"]
+    assert [made.process.exit_reason for made in three] == ["SIGTERM", "SIGKILL", "SIGKILL"]
     for made in three:
         made.close()
 

@@ -17,7 +17,7 @@ PIDS = count(1)
 class Child:
     """A process that does nothing."""
 
-    how, began = "SIGKILL", 0.0
+    exit_reason, began = "SIGKILL", 0.0
 
     def __init__(self, module: str, theirs: socket.socket, *_: Any, **__: Any) -> None:
         theirs.close()

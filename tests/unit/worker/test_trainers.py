@@ -201,7 +201,7 @@ def test_a_worker_without_keys_is_counted_and_is_told(
     def is_known() -> bool:
         links.tick(time.monotonic(), Beat())
         router.connections.inspect(time.monotonic())
-        return router.connections.turned_away > 0 and "--keys" in caplog.text
+        return router.connections.rejected > 0 and "--keys" in caplog.text
 
     wait_until(is_known, 30 * SECOND)
     links.close()

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from videoload.clips.regions import nearest_aspect
-from videoload.plan import padding
-from videoload.plan.padding import best_buckets, fewest_buckets, fewest_sizes, warnings_of
+from videoload.plan import bucket_search as padding
+from videoload.plan.bucket_search import best_buckets, fewest_buckets, fewest_sizes, warnings_of
 
 
 def padded(sizes: tuple[int, ...], lengths: list[int]) -> float:

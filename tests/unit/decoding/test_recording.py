@@ -17,7 +17,7 @@ import videoload as vl
 from tests.support.codecs import KINDS, make
 from tests.support.thorough import rest_nightly
 from tests.support.videos import Videos, make_avi
-from videoload.recordings.recording import Recording
+from videoload.decoding.recording import Recording
 
 Frames = npt.NDArray[np.uint8]
 # Decoders that begin anew at each key frame, files that prove nothing, files that FFmpeg reads.

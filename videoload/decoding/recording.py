@@ -27,14 +27,14 @@ from videoload.clips.clip_spec import ClipSpec, at_native_size, decoded_shape, h
 from videoload.clips.moments import shown_at
 from videoload.clips.rows import Clip
 from videoload.decoding.audio_reader import SoundReader
+from videoload.decoding.recording_tools import tools
 from videoload.decoding.source import DecodingTools, Source
 from videoload.decoding.videos import Videos
 from videoload.errors import ClosedError, SpecError, VideoError, errors_of, named
 from videoload.reading.frames import ReadPosition
 from videoload.reading.index import VideoIndex, open_video
 from videoload.reading.index_file import NAME
-from videoload.reading.video import Video
-from videoload.recordings.tools import tools
+from videoload.reading.video import VideoReader
 from videoload.stopwatch import Stopwatch
 from videoload.storage.cache_directories import CacheDirectories, cache_folder
 from videoload.storage.files import VideoFile, retry_if_replaced
@@ -166,7 +166,7 @@ class Recording:
 
     def __len__(self) -> int:
         """The number of frames."""
-        return self._info.frames
+        return self._info.num_frames
 
     @property
     def times(self) -> npt.NDArray[np.float64]:
@@ -276,7 +276,7 @@ class Recording:
         """Write the frames of these numbers into ``out``."""
         if not ordinals:
             return
-        shown = [self._params._replace(frames=np.array(ordinals))]
+        shown = [self._params._replace(frame_indices=np.array(ordinals))]
         with self._reading() as reader:
 
             def read() -> None:
@@ -333,7 +333,7 @@ class _Reader(threading.local):
             (root, folders), self._process = self._of, os.getpid()
             storage = open_storage(root)
             indexes = tools.indexes(folders, storage)
-            self._opened: Video | None = None
+            self._opened: VideoReader | None = None
             self.tools = DecodingTools(
                 Videos(storage, indexes), self, tools.graphs, None, Stopwatch(), SoundReader(),
                 ReadPosition(),
@@ -356,7 +356,7 @@ class _Reader(threading.local):
 
     # The file that was read last
 
-    def take(self, file: VideoFile) -> Video | None:
+    def take(self, file: VideoFile) -> VideoReader | None:
         """As `OpenVideos.take`."""
         opened, self._opened = self._opened, None
         if opened is None or (opened.file.path, opened.file.identity) == (file.path, file.identity):
@@ -364,7 +364,7 @@ class _Reader(threading.local):
         opened.close()
         return None
 
-    def put(self, opened: Video) -> None:
+    def put(self, opened: VideoReader) -> None:
         """As `OpenVideos.put`."""
         self._opened = opened
 

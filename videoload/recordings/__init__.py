@@ -1,1 +1,0 @@
-"""One video file as an array of its frames."""
