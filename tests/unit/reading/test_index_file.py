@@ -305,7 +305,8 @@ def test_a_forged_row_leads_to_no_memory_and_no_place_outside_its_file(folder: P
         infos: list[dict[str, Any]] = [
             {"width": 0}, {"width": 1 << 40}, {"height": 1 << 40}, {"quarter_turns": 1 << 40},
             {"quarter_turns": -1}, {"cut": (-1, 0, 0, 0)}, {"cut": (1 << 40, 0, 0, 0)},
-            {"pixel_aspect_ratio": Fraction(1 << 40)}, {"pixel_aspect_ratio": Fraction(0)}, {"fps": Fraction(-1)},
+            {"pixel_aspect_ratio": Fraction(1 << 40)}, {"pixel_aspect_ratio": Fraction(0)},
+            {"fps": Fraction(-1)},
             {"times": array("d", [0.0] * (order.frames + 1))},
             {"times": array("d", [math.nan] * order.frames)}, {"late": Fraction(1 << 60)},
             {"late": Fraction(-1)}, {"begin_stream_s": Fraction(-(1 << 60))},
