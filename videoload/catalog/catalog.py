@@ -84,7 +84,7 @@ class Catalog:
         duplicates: The same segment may come several times. Default False.
 
     Raises:
-        CatalogError: A path, label or segment is not valid, or a segment comes twice.
+        CatalogError: A path, label or segment is not valid, or a segment occurs twice.
     """
 
     __slots__ = (

@@ -55,7 +55,7 @@ def is_list(values: object) -> bool:
 
 
 def checked_names(names: Sequence[str], where: str) -> tuple[str, ...]:
-    """Names of classes. Raises CatalogError if one cannot be used or comes twice."""
+    """Names of classes. Raises CatalogError if one cannot be used or occurs twice."""
     if not is_list(names) or not len(names):
         raise CatalogError(f"{where}: expected at least one class name in a list: {names!r}")
     seen: set[str] = set()
@@ -63,7 +63,7 @@ def checked_names(names: Sequence[str], where: str) -> tuple[str, ...]:
         if not isinstance(name, str) or not name or not is_text_line(name):
             raise CatalogError(f"{where}: {name!r} cannot be the name of a class: rename it")
         if name in seen:
-            raise CatalogError(f"{where}: the class {name!r} comes twice")
+            raise CatalogError(f"{where}: the class {name!r} occurs twice")
         seen.add(name)
     return tuple(map(str, names))  # NumPy's text, too
 

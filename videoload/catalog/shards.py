@@ -222,7 +222,7 @@ def _samples_of(storage: Storage, shard: str, columns: set[str]) -> list[_Sample
     if found.flaw:
         raise CatalogError(f"{storage.root}/{shard} {found.flaw}")
     if found.doubles:
-        _log.warning("%s: %d members come twice: the last ones count", shard, found.doubles)
+        _log.warning("%s: %d members occur twice: the last ones are used", shard, found.doubles)
     samples: dict[str, _Sample] = {}
     latest = ""
     for path, member in found.members.items():

@@ -42,7 +42,7 @@ class MixPart(NamedTuple):
 
 class Table:
     """The rows of a `Catalog`. Raises CatalogError if a column is wrong, or unless ``duplicates``
-    are allowed, if a segment comes twice.
+    are allowed, if a segment occurs twice.
 
     ``columns`` has those in which something is given, by the field of `Video`: int64 [N], float64
     [N], or for boxes float32 [N, 4].
@@ -237,7 +237,7 @@ def _array(field: str, values: Any, count: int) -> npt.NDArray[Any]:
 def _one_str_a_file(
     paths: list[str], columns: dict[str, npt.NDArray[Any]], given: Listed, *, duplicates: bool
 ) -> tuple[str, ...]:
-    """The paths, with one str per file. Raises CatalogError if a segment comes twice, unless
+    """The paths, with one str per file. Raises CatalogError if a segment occurs twice, unless
     ``duplicates`` are allowed."""
     if len(set(paths)) == len(paths):
         return tuple(paths)

@@ -260,7 +260,7 @@ def _has_no_unit(dtype: np.dtype[Any]) -> bool:
 
 
 def _row(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object of JSON. Raises ValueError if a name comes twice."""
+    """An object of JSON. Raises ValueError if a name occurs twice."""
     found = dict(pairs)
     if len(found) < len(pairs):
         (name, _), *_ = Counter(name for name, _ in pairs).most_common(1)

@@ -321,10 +321,12 @@ class Client:
         if self.endpoints and spec.clip_bytes > PIXEL_BYTES:
             raise SpecError(
                 f"a clip of {spec.clip_bytes / 1e9:.1f} GB: no more than {PIXEL_BYTES / 1e9:.1f} "
-                "are taken from workers that dial in; make clips smaller, or leave listen= out"
+                "can come from remote workers: make clips smaller, or leave listen= out"
             )
         if (frames := max(math.prod(reported_shape(spec)), matrices(spec))) > _MAX_FRAMES:
-            raise SpecError(f"a clip of {frames} frames: no more than {_MAX_FRAMES} are taken")
+            raise SpecError(
+                f"a clip of {frames} frames: the limit is {_MAX_FRAMES}: reduce frames= or views="
+            )
         batch_bytes = max(
             rows * with_shape(spec, shape).clip_bytes for shape, rows in plan.sizes.items()
         )

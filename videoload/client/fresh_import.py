@@ -53,7 +53,7 @@ def checked_code(transforms: Iterable[str], *, listens: bool, stall_s: float) ->
             code |= {each: text for each, (_, text) in fresh.files.items()}
         elif listens:
             _log.warning(
-                "%s cannot be imported here, so nothing compares the code of workers that dial in; "
+                "%s cannot be imported here, so the code of remote workers is not compared; "
                 "add its folder to PYTHONPATH", module,
             )  # fmt: skip
     return code

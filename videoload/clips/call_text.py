@@ -32,7 +32,7 @@ def parse(text: str, known: Collection[str], where: str) -> dict[str, Any]:
         if name not in known:
             raise SpecError(f"{where}: there is no {name}=: {did_you_mean(name, known)}")
         if name in found:
-            raise SpecError(f"{where}: {name} comes twice")
+            raise SpecError(f"{where}: {name} occurs twice")
         try:
             node = keyword.value
             found[name] = node.id if isinstance(node, ast.Name) else ast.literal_eval(node)

@@ -389,7 +389,7 @@ class ClipSpec:
         except TypeError:
             raise SpecError(f"offsets must be whole numbers, got {self.offsets!r}") from None
         if not offsets or any(a >= b for a, b in pairwise(offsets)):
-            raise SpecError(f"offsets must be whole numbers that rise, got {self.offsets!r}")
+            raise SpecError(f"offsets must be strictly increasing integers, got {self.offsets!r}")
         if self.frames not in (0, len(offsets)) or self.stride != 1 or self.fps is not None:
             raise SpecError("offsets say which frames: leave frames, stride and fps out")
         if self.sampling != "at" and (self.sampling != "dense" or self.edges is None):

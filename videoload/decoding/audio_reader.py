@@ -59,7 +59,7 @@ class SoundReader:
         if rows is None and seek:
             raise NotSoughtError
         if rows is None:
-            raise UndecodableError("has sound that does not say when it is heard")
+            raise UndecodableError("has audio without timestamps")
         made = [self._resampled(row, track.order, wanted) for row in rows]
         if not made:
             return np.zeros((wanted.channels, wanted.samples), np.float32)
@@ -97,7 +97,7 @@ class _Form(NamedTuple):
         if channels > 2 and not self.layout.endswith("channels"):
             return self.layout
         if channels > len(_LAYOUTS):
-            raise BrokenFileError(f"has sound with {channels} channels")
+            raise BrokenFileError(f"has audio with {channels} channels")
         return _LAYOUTS[channels - 1]
 
 
@@ -144,7 +144,9 @@ def _rows(
         if at is None:
             continue
         if not track.has_gaps and ended is not None and at - ended > form.rate:
-            raise UndecodableError("lacks more than a second of its sound here, or counts it wrong")
+            raise UndecodableError(
+                "is missing over a second of audio here, or has wrong timestamps"
+            )
         if at >= row.part.end:
             break
         if is_other:

@@ -89,7 +89,7 @@ class Track:
         except BaseException as error:
             self.close()
             if isinstance(error, REFUSALS):
-                raise BrokenFileError(f"has sound that cannot be read ({error})") from None
+                raise BrokenFileError(f"has audio that cannot be read ({error})") from None
             raise
 
     def _find(self, video: VideoStream) -> bool:
@@ -98,7 +98,7 @@ class Track:
         if stream is None:
             return False
         if stream.codec_context is None:
-            raise BrokenFileError("has sound in a codec that FFmpeg does not know")
+            raise BrokenFileError("has audio in a codec that FFmpeg does not know")
         self._stream, self._context = stream, stream.codec_context
         self.order = _set_up(self._context)
         self._rate = self._context.sample_rate
@@ -170,10 +170,10 @@ class Track:
                 if is_behind:
                     break
         except REFUSALS as error:
-            raise UndecodableError(f"has sound here that cannot be read ({error})") from None
+            raise UndecodableError(f"has audio here that cannot be read ({error})") from None
         if self._refused and not came:
             self._doubt()
-            raise UndecodableError("has sound here that cannot be decoded")
+            raise UndecodableError("has audio here that cannot be decoded")
 
     def _doubt(self) -> None:
         """Raises NotSoughtError if the decoder may have begun in the middle of a piece."""
@@ -186,7 +186,7 @@ class Track:
             self._doubt()
             if not self.has_gaps:
                 raise UndecodableError(
-                    "has sound whose rate changes: nothing says when it is heard"
+                    "has audio whose sample rate changes: its timestamps are unknown"
                 )
 
     def _from(self, wanted: int, *, seek: bool) -> Iterator[SoundPacket]:
@@ -253,7 +253,7 @@ def _set_up(context: AudioCodecContext) -> list[int]:
     is_known = _OWN not in stated.name
     context.layout = stated if is_known else "mono"
     if not is_known:
-        raise BrokenFileError(f"has sound with an unknown layout: {layout.name}")
+        raise BrokenFileError(f"has audio with an unknown channel layout: {layout.name}")
     return [names.index(name) for name in usual]
 
 

@@ -105,7 +105,7 @@ def parts_in(path: str, spec: SampleSpec) -> tuple[dict[str, str], SampleSpec]:
     try:
         return dict(zip(spec.clips, paths, strict=True)), spec.shifted(offsets_of(path))
     except ValueError:
-        raise VideoError(path, "lacks the time at which each of its files begins") from None
+        raise VideoError(path, "has no start offset for each file") from None
 
 
 class ShortVideoError(VideoError):

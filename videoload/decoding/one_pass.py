@@ -187,7 +187,7 @@ def _read_audio(part: Part, tick: Tick) -> None:
     spec, source, places = part.spec, part.source, audio_layout(part.spec)
     begins = source.info.begin_stream_s
     if begins is None:
-        raise VideoError(source.path, "does not say when its frames are shown beside its sound")
+        raise VideoError(source.path, "has no timestamps to align audio with video")
     assert spec.fps is not None
     shown = np.array([each.frame_indices for each in part.params]).reshape(
         len(part.rows), spec.views, -1

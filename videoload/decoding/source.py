@@ -251,7 +251,7 @@ class FileSource:
             except StaleIndexError:
                 if videos.indexes.forget(self.path, self._index):
                     raise FileReplacedError(f"{self.path}, as it is indexed") from None
-                raise VideoError(self.path, "gives other frames each time it is read") from None
+                raise VideoError(self.path, "decodes differently on each read") from None
 
     def _decode(self, tick: Tick) -> None:
         tools, index, stored = self._tools, self._index, self._stored

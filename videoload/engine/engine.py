@@ -169,8 +169,8 @@ class Engine:
             return self._started.result(_START_S)
         except TimeoutError:
             raise TransportError(
-                f"the client did not start within {_START_S:g} s: the disk of Python or of the "
-                "keys answers nobody, or this host is too busy"
+                f"the client did not start within {_START_S:g} s: the disk with Python or with "
+                "the keys is not responding, or this host is too busy"
             ) from None
 
     def post(self, call: Callable[[], None], *, about_leases: bool = False) -> None:
@@ -301,7 +301,7 @@ class Engine:
             self._fail(error)
         except BaseException as error:
             self._fail(ClosedError(f"the client is closed: its I/O thread broke: {error!r}"))
-            _log.exception("the I/O thread of videoload broke")
+            _log.exception("internal error in videoload's I/O thread")
         finally:
             self._close(context)
 
@@ -462,7 +462,7 @@ class Engine:
 
     def _end_stream(self, stream: OpenStream, error: Exception) -> None:
         if not isinstance(error, VideoloadError):
-            _log.error("a stream of videoload broke", exc_info=error)
+            _log.error("internal error in a stream", exc_info=error)
             error = VideoloadError(f"this stream broke in the I/O thread of videoload: {error!r}")
         self.streams.stop(stream, error)
         self._table.stop_stream(stream.id, error)
@@ -483,7 +483,7 @@ class Engine:
                 self.membership.warn(command)
             case commands.Stop():
                 if command.error.__cause__ is not None:
-                    _log.error("a stream of videoload broke", exc_info=command.error.__cause__)
+                    _log.error("internal error in a stream", exc_info=command.error.__cause__)
                 self.streams.stop(self.streams.by_id[command.stream], command.error)
 
     def _identify(self, stream: OpenStream, videos: Sequence[int]) -> None:

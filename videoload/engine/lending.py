@@ -52,7 +52,7 @@ def lend(
     source.meter.copied += 1
     if source.meter.copied == 1:
         _log.warning(
-            "%d of %d batches in memory are still referenced; the stream goes on with copies (keep "
+            "%d of %d batches in memory are still referenced; further batches are copied (hold "
             "fewer, or give more slots=)", held, batch.slots,
         )  # fmt: skip
     return rows

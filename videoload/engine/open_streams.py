@@ -237,7 +237,7 @@ class OpenStreams:
                     continue
                 stream.memory.grow(min(missing, max(1, _GROW_BYTES // stream.memory.slot_bytes)))
             except MemoryError as error:
-                _log.warning("workers that came later find no more slots: %s", error)
+                _log.warning("cannot allocate slots for new workers: %s", error)
                 stream.grown_for = math.inf
                 continue
             self._share(stream)

@@ -223,7 +223,8 @@ class StreamReaders:
         if states := Counter(worker.state for worker in self._engine.membership.records()):
             who = ", ".join(f"{states[state]} {state}" for state in sorted(states))
             _log.warning(
-                "batch %d has not come for %.0f s; workers: %s (if all are silent or return again "
+                "still waiting for batch %d after %.0f s; workers: %s (if all are silent or "
+                "return again "
                 "and again, their storage may be down, or all clips hang)", step, _REMIND_S, who,
             )  # fmt: skip
 

@@ -86,15 +86,15 @@ def check(path: str | Path, spec: SampleSpec) -> None:
 def check_drawable(spec: SampleSpec) -> None:
     """Raises SpecError if clips are no pictures."""
     if spec.asks != "clips":
-        raise SpecError("a preview is of clips, and these are counts")
+        raise SpecError("a preview needs clips, not counts")
     for clip in spec.clips.values():
         if clip.output is None:
             continue
         shape, dtype = clip.output
         if dtype != "uint8" or len(shape) != 4 or shape[-1] != 3:
             raise SpecError(
-                "a preview is of pictures, uint8 [T, H, W, 3], and what the transform makes of "
-                f"clips is {dtype} {list(shape)}"
+                "a preview needs pictures, uint8 [T, H, W, 3], and the transform returns "
+                f"{dtype} {list(shape)}"
             )
 
 

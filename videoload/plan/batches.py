@@ -173,7 +173,8 @@ def with_digest(batch: BatchWithInfo) -> BatchWithInfo:
         arrays = [(name, array()) for name, array in held]
         if any(array is None for _, array in arrays):
             raise VideoloadError(
-                f"the clips of batch {info.step} are gone: ask for info.digest while you have them"
+                f"the clips of batch {info.step} were released: read info.digest while you hold "
+                "them"
             )
         found = xxh3_64()
         for name, array in (*arrays, *_arrays("labels", labels)):

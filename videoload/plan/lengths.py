@@ -74,8 +74,8 @@ class Lengths:
                 video = int(videos[at])
                 raise SpecError(
                     f"{self._name(video)}: {name} has {expected[video]} rows, and the file has "
-                    f"{frames[at]} frames: give a row for each frame (videoload scan tells true "
-                    "counts)"
+                    f"{frames[at]} frames: give a row for each frame (videoload scan reports "
+                    "true counts)"
                 )
 
     def warnings(self) -> list[str]:

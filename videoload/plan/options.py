@@ -173,7 +173,7 @@ def _rising(buckets: Sequence[int]) -> tuple[int, ...]:
     several = np.iterable(buckets) and not isinstance(buckets, str)
     found = tuple(whole("buckets", each) for each in buckets) if several else ()
     if not found or any(a >= b for a, b in pairwise(found)):
-        raise SpecError(f"buckets must be numbers of frames that rise, got {buckets!r}")
+        raise SpecError(f"buckets must be increasing frame counts, got {buckets!r}")
     return found
 
 

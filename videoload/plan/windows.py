@@ -105,7 +105,7 @@ def windows_of(catalog: Catalog, spec: ClipSpec, videos: range) -> tuple[Ints, I
         windows, left = catalog._windows[:2, videos.start : videos.stop]
         return windows, left
     if not _lengths_suffice(catalog, videos, spec):
-        raise SpecError("the windows of this catalog were not counted")
+        raise SpecError("the windows of this catalog are not counted yet")
     frames = lengths_of(catalog)[videos.start : videos.stop]
     windows, left = windows_in(spec, frames)
     return windows, left

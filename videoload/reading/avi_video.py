@@ -89,7 +89,7 @@ class AviVideo:
             if self._strict:
                 name, named = CHUNK.unpack_from(block, at - CHUNK.size)
                 if named != size or name not in self._names:
-                    raise ValueError("a chunk is not the one that the index names")
+                    raise ValueError("a chunk differs from the index")
             packet: Any = Packet(size)  # FFmpeg pads it, as its demuxer does
             packet.update(block[at : at + size])  # any buffer does
             yield packet

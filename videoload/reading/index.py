@@ -136,7 +136,7 @@ class VideoIndex(NamedTuple):
     def from_bytes(cls, data: bytes, of: bytes = b"") -> VideoIndex:
         """The reverse of `to_bytes`. Raises ValueError for what it has not made of this file."""
         if crc32(data[4:], crc32(of)).to_bytes(4, "little") != data[:4]:
-            raise ValueError("not an index: its checksum is another one")
+            raise ValueError("not an index: its checksum is wrong")
         try:
             plain = decompressobj().decompress(memoryview(data)[4:], _MOST_BYTES)
             stored = _STORED.decode(plain)
@@ -187,14 +187,14 @@ class VideoIndex(NamedTuple):
             1 / _MOST_ASPECT <= info.pixel_aspect_ratio <= _MOST_ASPECT,
         ):
             if not is_right:
-                raise ValueError("it says what is not possible of this file")
+                raise ValueError("it contradicts the file")
         if avi is not None:
             self._check_avi(avi, size)
 
     def _check_avi(self, avi: AviPackets, size: int) -> None:
         starts, sizes = avi.positions.astype(np.int64), avi.sizes.astype(np.int64)
         if not (0 <= avi.stream <= 99 and _lie(starts, CHUNK.size, size) and _lie(sizes, 0, size)):
-            raise ValueError("it says what is not possible of this file")
+            raise ValueError("it contradicts the file")
         if not _lie(starts + sizes, CHUNK.size, size):
             raise ValueError("packets lie outside the file")
         try:

@@ -75,7 +75,7 @@ class IndexCache:
         if known is not None and known.identity == file.identity:
             return known.found
         if known is not None:
-            _log.warning("%s has changed; it is read anew", printable(path))
+            _log.warning("%s has changed; it is read again", printable(path))
             del self._known[path]
         index = None if self._of_set is None else self._of_set.find(path, file, wait)
         if index is None and (packed := self.packed(path, file)) is not None:

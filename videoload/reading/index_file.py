@@ -78,9 +78,11 @@ class IndexFile:
                 raise ValueError("it has other tables")
             [(_, _, version)] = self._rows(SOFTWARE)
         except (sqlite3.Error, ValueError) as error:
-            raise NoIndexError(f"it is none that videoload has written ({error})") from None
+            raise NoIndexError(f"it is not a videoload index ({error})") from None
         if version != software.encode():
-            raise OtherSoftwareError("other software made it; `videoload index` makes it anew")
+            raise OtherSoftwareError(
+                "another software version wrote it; run `videoload index` again"
+            )
 
     def rows(self, path: str) -> list[Row]:
         """The rows of a file, by its path below the set's root. Raises sqlite3.Error."""
@@ -160,8 +162,8 @@ class DatasetIndex:
             self.forget(path)
             if str(len(self._unused)).strip("0") == "1":  # the 1st, the 10th, the 100th
                 _log.warning(
-                    "%s: rows of %d files are not used, as that of %s: they are of other files "
-                    "than there are; `videoload index` writes it anew",
+                    "%s: rows of %d files are not used, as that of %s: their files have changed; "
+                    "run `videoload index` again",
                     self._where, len(self._unused), printable(path),
                 )  # fmt: skip
         return None
@@ -303,7 +305,7 @@ def _check_room(folder: Path, size: int) -> None:
     if size > (most := min(room, _MOST_BYTES)):
         raise NoIndexError(
             f"it has {size / 1e6:,.0f} MB, and {most / 1e6:,.0f} MB are the most that this host "
-            f"takes in {folder}: `videoload index` writes it anew, or let cache= be on another disk"
+            f"stores in {folder}: run `videoload index` again, or put cache= on another disk"
         )
 
 

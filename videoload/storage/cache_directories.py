@@ -72,7 +72,7 @@ class CacheDirectory:
                     raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
         except OSError as error:
             raise SpecError(
-                f"{name}: nothing can be kept in {path}: {error.strerror}; give a folder of your "
+                f"{name}: nothing can be stored in {path}: {error.strerror}; give a folder of your "
                 "own"
             ) from None
         return cls(str(path.absolute()), max_bytes)

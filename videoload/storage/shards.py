@@ -117,7 +117,7 @@ class Shards:
         member = found.members.get(name)
         if member is None and before is not None and name in before.members:
             raise StorageError(
-                f"{archive} was written anew while it was read, and has no {name} any more: put "
+                f"{archive} was rewritten while it was read, and has no {name} any more: put "
                 "the old one back, or list its videos again"
             )
         if member is None:

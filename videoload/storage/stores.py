@@ -288,7 +288,7 @@ class Fetcher:
             try:
                 return future.result(_POLL_S)
             except CancelledError:
-                raise StorageError(f"{self.store.url}: it is not read any more") from None
+                raise StorageError(f"{self.store.url}: it was closed") from None
             except WaitTimeoutError:
                 if future.done():
                     return future.result()

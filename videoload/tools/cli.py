@@ -108,7 +108,7 @@ def scan(
         Path | None,
         typer.Option(
             metavar="HTML",
-            help="Write a page to look at: bars, pictures of each class, and what is wrong.",
+            help="Write an HTML report: histograms, sample frames of each class, and problems.",
         ),
     ] = None,
     workers: Annotated[int | None, per_core("Processes that decode.")] = None,
@@ -116,14 +116,15 @@ def scan(
         str | None,
         typer.Option(
             metavar="REGEX",
-            help="Files in which its groups match the same text are one recording: "
+            help="Treat files whose groups match the same text as one recording: "
             "`(.*)/\\d+\\.avi`. There are no labels then.",
         ),
     ] = None,
     index: Annotated[
         bool,
         typer.Option(
-            "--index", help="Write the index of the set beside the videos, as 'videoload index'."
+            "--index",
+            help="Also write the dataset index beside the videos, like 'videoload index'.",
         ),
     ] = False,
     strict: Annotated[
@@ -131,7 +132,7 @@ def scan(
     ] = False,
     cache: CacheFolder = None,
     every: Annotated[
-        bool, typer.Option("--all", help="List every file, not only files with remarks.")
+        bool, typer.Option("--all", help="List every file, not only those with problems.")
     ] = False,
     json: Annotated[
         bool, typer.Option("--json", help="Print a row for every file, for programs.")

@@ -37,9 +37,7 @@ def extract(
     ] = _CLIP,
     root: CatalogRoot = None,
     table: TableColumns = "",
-    batch_size: Annotated[
-        int, typer.Option(min=1, help="Windows that the model gets at once.")
-    ] = 8,
+    batch_size: Annotated[int, typer.Option(min=1, help="Windows in each batch of the model.")] = 8,
     workers: Annotated[int | None, per_core("Worker processes.")] = None,
     csv: Annotated[
         bool, typer.Option("--csv", help="Also write a CSV of the best classes for each file.")
@@ -52,8 +50,8 @@ def extract(
         str | None,
         typer.Option(
             metavar="TEXT",
-            help="The name of a function: a later run with the same name goes on. A Keras model is "
-            "known by its weights.",
+            help="The name of a function: a later run with the same name resumes. A Keras model "
+            "is identified by its weights.",
         ),
     ] = None,
     average: Annotated[

@@ -34,14 +34,14 @@ def index(
     ] = None,
     part: Annotated[
         str,
-        typer.Option(metavar="K/N", help="Take every N-th file, from the K-th on; K from 0."),
+        typer.Option(metavar="K/N", help="Index every N-th file, starting at file K (from 0)."),
     ] = "0/1",
     add: Annotated[
         list[str] | None,
         typer.Option(
             metavar="FILE|URL",
-            help="Another index, such as a part that another host has made. What it has is not "
-            "read again. Repeat it for several.",
+            help="Another index, such as a part that another host wrote. Its files are not read "
+            "again. Repeat it for several.",
         ),
     ] = None,
     cache: CacheFolder = None,

@@ -128,8 +128,7 @@ def worker(
         typer.Option(
             rich_help_panel=SERVICE,
             metavar="NAME",
-            help=f"Leave out a setting of the process: {', '.join(REACHES)}. "
-            "Repeat it for several.",
+            help=f"Disable a setting of the process: {', '.join(REACHES)}. Repeat it for several.",
         ),
     ] = None,
     metrics_port: Annotated[

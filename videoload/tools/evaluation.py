@@ -238,8 +238,8 @@ def judged(found: Evaluation, truth: npt.NDArray[Any], catalog: Catalog) -> Eval
         if found.scores.ndim != 2 or width < needed:
             raise SpecError(
                 f"the model returns {list(found.scores.shape[1:])} for a clip, not a score for "
-                f"each of {max(needed, len(catalog.classes))} classes (of one probability p, give "
-                "1 - p and p)"
+                f"each of {max(needed, len(catalog.classes))} classes (for one probability p, "
+                "return [1 - p, p])"
             )
         return found._replace(labels=own)
     numbers = own.reshape(len(own), -1).astype(np.float64)

@@ -134,7 +134,7 @@ def predict(
     check_inputs(model)
     of_model = weights_digest(model) if kept and name is None else name
     if kept and of_model is None:
-        _log.warning("nothing tells this model from another one: a later run does all rows again. "
+        _log.warning("this model cannot be identified: a later run does all rows again. "
                      "Give both runs the same name= to keep them")  # fmt: skip
     how: StreamOptions = {"on_error": "skip", "max_bad": 1.0}
     if spec.size is None:  # no window is counted for that

@@ -73,7 +73,7 @@ def _record(page: str) -> ClientRecord:
             return unpacked(body)
     except (OSError, HTTPException, ValueError) as error:
         reason = getattr(error, "reason", error)
-        raise TransportError(f"no trainer shows itself at {page}: {reason}") from None
+        raise TransportError(f"no trainer responds at {page}: {reason}") from None
 
 
 @contextmanager

@@ -137,7 +137,7 @@ class KeyAuthenticator:
         admitted = Path(keys) / _ADMITTED
         if not admitted.is_dir():
             raise TransportError(
-                f"no folder {admitted}: it holds the public keys of the workers that may dial in; "
+                f"no folder {admitted}: it holds the public keys of the workers that may connect; "
                 "make keys with: videoload keygen DIR, and give DIR/trainer here"
             )
         _refuse_others(admitted, stat.S_IWOTH)

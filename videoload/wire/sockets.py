@@ -211,7 +211,7 @@ class Router:
     def _note(self, frame: zmq.Frame, identity: bytes) -> None:
         """All of this message has come. Raises ProtocolError."""
         if self._admits is not None and not self._admits(str(frame.get("User-Id"))):
-            raise ProtocolError("its key is not admitted any more")
+            raise ProtocolError("its key was revoked")
         if (serial := self.numbers.get(identity)) is None:
             serial = self.connections.serial(int(frame.get(zmq.SRCFD)), identity)
         self.last = serial
@@ -309,7 +309,7 @@ def check_dial(
     """Check what `Dealer` checks, without dialling. Raises TransportError."""
     check_address(endpoint, keys, insecure)
     if endpoint.startswith("tcp://") and not endpoint.rpartition(":")[2].strip("*0"):
-        raise TransportError(f"cannot dial {endpoint}: it names no port")
+        raise TransportError(f"cannot connect to {endpoint}: it has no port")
     if keys is not None:
         own_keys(keys, WORKER)
         load_key(Path(keys) / f"{TRAINER}.key")

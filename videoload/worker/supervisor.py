@@ -204,7 +204,7 @@ class Supervisor:
                 self._give_up_if_hopeless(str(error), killed=True)
         for child in ended:
             how = child.process.exit_reason
-            _log.warning("worker process %d ended (%s); another takes its place", child.pid, how)
+            _log.warning("worker process %d ended (%s); starting another", child.pid, how)
         return {child.pid: child.cause for child in ended}
 
     def waiting(self, seconds: float) -> dict[int, float]:
@@ -217,8 +217,8 @@ class Supervisor:
         seconds at most."""
         for process in end_all((child.process for child in self.children), ask_s=_ASK_S):
             _log.warning(
-                "worker process %d is killed and does not end: it waits for storage, or for a "
-                "debugger, and ends with that", process.pid,
+                "worker process %d was killed but has not exited: it waits for storage, or for a "
+                "debugger, and exits after that", process.pid,
             )  # fmt: skip
         for child in self.children:
             child.connected()

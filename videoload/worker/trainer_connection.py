@@ -153,7 +153,7 @@ class TrainerConnection:
                     self._warn_unreachable(now, "does not answer; still trying")
                 self._hang_up()
         elif now - self._heard > _SILENCE_BEATS * self._beat_s and not self.leases:
-            _log.warning("trainer %s has fallen silent; dialling again", self._label)
+            _log.warning("trainer %s does not respond; reconnecting", self._label)
             self._hang_up()
         else:
             self.beat(now, beat)
@@ -167,7 +167,7 @@ class TrainerConnection:
         if self.due_s(now) > 0:
             return
         if not self.say(Heartbeat(self.done, *beat)):
-            _log.info("trainer %s hung up; dialling again", self._label)
+            _log.info("trainer %s disconnected; reconnecting", self._label)
             self._warn_at = now + UNREACHABLE_S
             self._hang_up()
 
@@ -200,7 +200,7 @@ class TrainerConnection:
                 self.leases.append(message)
                 self._came = message.lease
             case Heartbeat() if message.lease > self._came:
-                _log.warning("trainer %s: a lease was lost on the way; joining again", self._label)
+                _log.warning("trainer %s: a lease was lost in transit; reconnecting", self._label)
                 self._pause()
             case Notice():
                 self._said.add(f"trainer {self._label}: {message.text}", time.monotonic())
