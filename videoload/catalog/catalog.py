@@ -68,8 +68,8 @@ class Catalog:
             in `from_table`: [N]. -1, and None, the default: no label.
         classes: Names of the classes. Default None: those of the labels.
         root: Folder that the paths are relative to, or a URL (``s3://``, ``gs://``, ``az://``,
-            ``http://``). None, the default: the working directory if all files lie in it, else
-            the files are only on the workers' hosts.
+            ``http://``, ``hf://datasets/ORG/NAME@REVISION``). None, the default: the working
+            directory if all files lie in it, else the files are only on the workers' hosts.
         starts: First source frame of each segment, int [N]. Default None: 0, for one or for all.
         ends: Source frame after each segment's last, int [N]; -1, the default: the file's end.
         frames: True frame count of each file, int [N]; -1: not known. Default None.

@@ -28,7 +28,7 @@ from videoload.catalog.columns import (
 from videoload.errors import CatalogError, StorageError, VideoError
 from videoload.logs import Log
 from videoload.storage.files import Folder
-from videoload.storage.roots import files_below, folders_in, is_url, normal_url
+from videoload.storage.roots import files_below, folders_in, is_url, pinned_url
 from videoload.storage.shards import SUFFIXES as ARCHIVES
 from videoload.storage.shards import walk
 
@@ -265,11 +265,11 @@ def are_parts(names: Sequence[str]) -> bool:
 
 
 def open_root(root: PathLike) -> Path | str:
-    """The root as a catalog keeps it: a folder that exists, or a URL, which is not asked anything.
-    Raises CatalogError."""
+    """The root as a catalog keeps it: a folder that exists, or a URL. Of these, only a hub is asked
+    something: which commit a branch is. Raises CatalogError."""
     if is_url(root):
         with refusing():
-            return normal_url(str(root))
+            return pinned_url(str(root))
     try:
         folder = Path(os.path.realpath(root))  # Path.resolve() raises on a loop of links
     except FileNotFoundError:

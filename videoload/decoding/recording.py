@@ -39,7 +39,7 @@ from videoload.stopwatch import Stopwatch
 from videoload.storage.cache_directories import CacheDirectories, cache_folder
 from videoload.storage.files import VideoFile, retry_if_replaced
 from videoload.storage.paths import joined, pieces_of
-from videoload.storage.roots import index_of, is_url, normal_url, open_storage
+from videoload.storage.roots import index_of, is_url, open_storage, pinned_url
 
 OnePath = str | os.PathLike[str]
 Where = OnePath | Sequence[OnePath]
@@ -384,7 +384,7 @@ def _places(paths: Sequence[str]) -> tuple[str, list[str]]:
     while root and not all(path.startswith(f"{root}/") for path in paths):
         root = root.rpartition("/")[0]
     try:
-        return normal_url(root), [path[len(root) + 1 :] for path in paths]
+        return pinned_url(root), [path[len(root) + 1 :] for path in paths]
     except ValueError as error:
         raise SpecError(str(error)) from None
 

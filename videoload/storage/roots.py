@@ -20,8 +20,10 @@ from uuid import uuid4
 
 from videoload.activity import reading
 from videoload.errors import SpecError, StorageError
+from videoload.logs import Log
 from videoload.storage.cache_directories import CacheDirectory
 from videoload.storage.files import Folder, Storage
+from videoload.storage.hub import Dataset, endpoint, is_dataset
 from videoload.storage.stores import Store, UnavailableError, why
 
 if TYPE_CHECKING:
@@ -30,10 +32,13 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+_log = Log(__name__)
+
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
-_SCHEMES = ("s3", "gs", "az", "abfs", "abfss", "http", "https")
+_SCHEMES = ("s3", "gs", "az", "abfs", "abfss", "http", "https", "hf")
 _REFUSAL = re.compile("^40[0134] |no such bucket|no credentials")
 _MOST_LISTED = 20_000_000  # files below a URL, in 10 GB
+_COMMITS: dict[tuple[str, str, str], str] = {}  # by hub, dataset and revision
 _BOOT_ID = "/proc/sys/kernel/random/boot_id"
 
 
@@ -86,7 +91,33 @@ def normal_url(root: str) -> str:
     path = posixpath.normpath(parts.path).rstrip("/") if parts.path else ""
     if parts.path.rstrip("/") != path:
         raise ValueError(f"the root {shown} may hold no '.', '..' or '//'")
+    if parts.scheme == "hf":  # raises ValueError
+        Dataset.of(f"hf://{parts.netloc}{path}")
     return f"{parts.scheme}://{parts.netloc}{path}"
+
+
+def pinned_url(root: str) -> str:
+    """As `normal_url`. A dataset of a hub is at a commit then: what its revision is when this
+    process asks for it first, so that all that this process lists and reads is of one commit.
+    Raises ValueError, StorageError."""
+    url = normal_url(root)
+    if not is_dataset(url) or (dataset := Dataset.of(url)).is_pinned:
+        return url
+    at = endpoint(), dataset.name, dataset.revision
+    if at not in _COMMITS:
+        store = Store(url)
+
+        def failed(error: Exception, _: float) -> None:
+            if _REFUSAL.search(text := why(error)):
+                raise StorageError(f"{url} cannot be read: {text}") from None
+
+        try:
+            _COMMITS[at] = store.ask(lambda: store.hub().commit(), failed=failed)
+        finally:
+            store.stop()
+        pinned = dataset.at(_COMMITS[at])
+        _log.warning("%s is read as it is now: %s reads the same tomorrow", url, pinned)
+    return dataset.at(_COMMITS[at])
 
 
 def index_of(
@@ -99,7 +130,7 @@ def index_of(
             return requested if requested is None else False
         if is_url(requested):
             folder, _, name = str(requested).rpartition("/")
-            return f"{normal_url(folder)}/{name}"
+            return f"{pinned_url(folder)}/{name}"
         if (file := Path(requested).absolute()).is_file():
             return str(file)
         raise ValueError("there is no such file; `videoload index` writes it")
@@ -144,10 +175,13 @@ def put_file(url: str, name: str, file: Path) -> None:
         if _REFUSAL.search(text := why(error)):
             raise StorageError(f"{url}/{name} cannot be written: {text}") from None
 
-    Store(url).ask(lambda store: obstore.put(store, name, file), failed=failed)
+    store = Store(url)
+    store.ask(lambda: obstore.put(store.open(), name, file), failed=failed)
 
 
 def _listed(url: str, folder: str = "") -> list[ObjectMeta]:
+    if is_dataset(url):
+        return _in_dataset(url, folder, "recursive=true")[0]
     found: list[ObjectMeta] = []
 
     def ask(store: ObjectStore) -> None:
@@ -157,10 +191,7 @@ def _listed(url: str, folder: str = "") -> list[ObjectMeta]:
         behind = found[-1]["path"] if found else None
         for part in obstore.list(store, prefix=folder or None, offset=behind):
             found.extend(part)
-            if len(found) > _MOST_LISTED:
-                raise StorageError(
-                    f"{url} lists more than {_MOST_LISTED:,} files: give a folder of it, or a table"
-                )
+            _check_count(url, len(found))
 
     _list(url, ask, lambda: len(found))
     return found
@@ -168,6 +199,9 @@ def _listed(url: str, folder: str = "") -> list[ObjectMeta]:
 
 def folders_in(url: str) -> list[str]:
     """The names of the folders in a URL, sorted. Raises StorageError."""
+
+    if is_dataset(url):
+        return sorted(_in_dataset(url, "", "recursive=false")[1])
 
     def ask(store: ObjectStore) -> list[str]:
         import obstore
@@ -189,4 +223,37 @@ def _list(url: str, ask: Callable[[ObjectStore], T], come: Callable[[], int]) ->
         if _REFUSAL.search(text := why(error)):  # who has just begun can mend it
             raise StorageError(f"{url} cannot be listed: {text}") from None
 
-    return store.ask(ask, come=come, failed=failed)
+    return store.ask(lambda: ask(store.open()), come=come, failed=failed)
+
+
+def _in_dataset(url: str, folder: str, query: str | None) -> tuple[list[ObjectMeta], list[str]]:
+    """The files and folders in a folder of a dataset; none if there is no such folder. Raises
+    StorageError."""
+    files: list[ObjectMeta] = []
+    folders: list[str] = []
+    store = Store(url)
+
+    def failed(error: Exception, _: float) -> None:
+        if isinstance(error, FileNotFoundError) or _REFUSAL.search(why(error)):
+            raise UnavailableError(why(error)) from None
+
+    try:
+        while query is not None:
+            page = partial(store.hub().page, folder, query)
+            more_files, more_folders, query = store.ask(page, failed=failed)
+            files += more_files
+            folders += more_folders
+            _check_count(url, len(files))
+    except UnavailableError as error:
+        if not str(error).startswith("404"):
+            raise StorageError(f"{url} cannot be listed: {error}") from None
+    finally:
+        store.stop()
+    return files, folders
+
+
+def _check_count(url: str, count: int) -> None:
+    if count > _MOST_LISTED:
+        raise StorageError(
+            f"{url} lists more than {_MOST_LISTED:,} files: give a folder of it, or a table"
+        )

@@ -34,6 +34,7 @@ from videoload.backoff import Backoff
 from videoload.errors import FileReplacedError, StorageError
 from videoload.logs import Log
 from videoload.storage.daemon_pool import DaemonPool
+from videoload.storage.hub import Answer, Hub, LaterError, is_dataset
 
 if TYPE_CHECKING:
     from obstore import GetOptions, GetResult, ObjectMeta
@@ -46,6 +47,7 @@ _log = Log(__name__)
 GIVE_UP_S = 30.0
 _PAUSE_S, _MAX_PAUSE_S = 0.1, 3.0
 _DRAW = random.Random()  # a thread that waits must not draw from a training's own numbers
+_MAX_TOLD_S = 1800.0  # that a storage may say in all to come again later, until it must answer
 TELL_S, _REMIND_S = 2.0, 10.0  # of failing, before a warning, and between two
 _CONNECT_S = 5.0
 SILENCE_S = 20.0  # a request is made again if no byte of its answer comes for so long
@@ -75,6 +77,7 @@ class Store:
         check_extra(url)
         self.url = url
         self._store: ObjectStore | None = None
+        self._hub: Hub | None = None
         self._stopped = threading.Event()
         self._lock = threading.Lock()
         self._tell_at = 0.0
@@ -88,6 +91,23 @@ class Store:
             return self._said
         silent = f"{self.url}: it does not answer for {self.silent_s:.0f} s"
         return silent if self.silent_s > OBJECT_S else ""
+
+    def hub(self) -> Hub:
+        """The dataset, which is not asked anything yet. Raises StorageError."""
+        with self._lock:
+            try:
+                self._hub = self._hub or Hub(self.url, _CONNECT_S, SILENCE_S)
+            except ValueError as error:
+                raise StorageError(f"{error}") from None
+        return self._hub
+
+    def get(self, name: str, options: GetOptions | None = None) -> GetResult | Answer:
+        """Ask for an object, or a part of it, once. Raises StorageError, and errors of obstore."""
+        import obstore
+
+        if is_dataset(self.url):
+            return self.hub().get(name, None if options is None else options["range"])
+        return obstore.get(self.open(), name, options=options)
 
     def open(self) -> ObjectStore:
         """The store, which is not asked anything yet. Raises StorageError."""
@@ -113,7 +133,7 @@ class Store:
 
     def ask(
         self,
-        what: Callable[[ObjectStore], T],
+        what: Callable[[], T],
         *,
         come: Callable[[], int] = lambda: 0,
         failed: Callable[[Exception, float], bool | None] = lambda error, failing_s: None,
@@ -136,36 +156,40 @@ class Store:
             UnauthenticatedError,
         )
 
-        store = self.open()
-        pauses, since = Backoff(_PAUSE_S, _MAX_PAUSE_S), time.monotonic()
+        pauses, since, told_s = Backoff(_PAUSE_S, _MAX_PAUSE_S), time.monotonic(), 0.0
         while not self._stopped.is_set():
             before = come()
             try:
-                return what(store)
+                return what()
             except (BaseError, OSError, ValueError) as error:
                 # obstore has classes of its own, and built-in ones for what comes on the way.
                 if self._stopped.is_set():  # nobody waits for it any more
                     break
                 now = time.monotonic()
                 if come() > before:
-                    since = now
+                    since, told_s = now, 0.0
                     pauses.reset()
-                others_are_given = failed(error, now - since)
+                # It is no fault to come again when the storage said.
+                failing_s = now - since - min(told_s, _MAX_TOLD_S)
+                others_are_given = failed(error, failing_s)
                 if isinstance(error, NotSupportedError) and not others_are_given:
                     raise StorageError(f"{self.url}: {why(error)}") from None
-                self._tell(error, now, now - since)
-                if now - since > GIVE_UP_S and not others_are_given:
+                later_s = error.after_s if isinstance(error, LaterError) else 0.0
+                self._tell(error, now, now - since, later_s)
+                if failing_s > GIVE_UP_S and not others_are_given:
                     verb, hint = "does not answer", ""
                     if isinstance(error, PermissionDeniedError | UnauthenticatedError):
                         verb = "refuses all requests"  # keys expire and are replaced
                         hint = "; renew the credentials of the workers"
                     why_not = f"{verb} for {GIVE_UP_S:g} s: {why(error)}{hint}"
                     raise StorageError(f"{self.url} {why_not}") from None
-            self._stopped.wait(_DRAW.uniform(0.5, 1) * pauses.next_s())
+            told_s += later_s
+            self._stopped.wait(max(later_s, _DRAW.uniform(0.5, 1) * pauses.next_s()))
         raise CancelledError
 
-    def _tell(self, error: Exception, now: float, failing_s: float) -> None:
-        self._said, self._said_until = f"{self.url}: {why(error)}", now + 2 * _MAX_PAUSE_S
+    def _tell(self, error: Exception, now: float, failing_s: float, later_s: float) -> None:
+        until = now + later_s + 2 * _MAX_PAUSE_S
+        self._said, self._said_until = f"{self.url}: {why(error)}", until
         with self._lock:
             if failing_s <= TELL_S or now <= self._tell_at:
                 return
@@ -175,6 +199,8 @@ class Store:
     def stop(self) -> None:
         """End: what was asked for does not come any more."""
         self._stopped.set()
+        if self._hub is not None:
+            self._hub.close()
 
 
 def check_extra(url: str) -> None:
@@ -190,6 +216,8 @@ def why(error: Exception) -> str:
         return "there is no such bucket"
     if status := _STATUS.search(text):
         return f"{status[1]} {status[2].strip()}"
+    if "CERTIFICATE" in text:
+        return "its certificate cannot be verified"
     if "timed out" in text or "Timeout" in text:
         return "it does not answer in time"
     if "redential" in text or "metadata" in text:
@@ -274,7 +302,8 @@ class Fetcher:
 
     def start(self, work: Callable[[], T]) -> Future[T]:
         """Do ``work``, which gets a part, in another thread. Raises StorageError."""
-        self.store.open()
+        if not is_dataset(self.store.url):
+            self.store.open()
         return self.threads.start(work)
 
     def wait(self, future: Future[T], most_silent_s: float = math.inf) -> T:
@@ -312,7 +341,6 @@ class Fetcher:
     def look(self, name: str) -> tuple[int, str]:
         """Size and tag of an object that may be missing. Raises UnavailableError also if it is
         refused: some storages do not tell who may not list them that it is missing."""
-        import obstore
         from obstore.exceptions import NotSupportedError
 
         def failed(error: Exception, _: float) -> None:
@@ -322,10 +350,7 @@ class Fetcher:
             ):
                 raise UnavailableError(hint) from None
 
-        def ask(store: ObjectStore) -> ObjectMeta:
-            return obstore.get(store, name, options={"range": (0, 1)}).meta
-
-        meta = self.store.ask(ask, failed=failed)
+        meta = self.store.ask(lambda: self.store.get(name, {"range": (0, 1)}).meta, failed=failed)
         return meta["size"], tag_of(meta)
 
     def get(
@@ -364,24 +389,23 @@ class Fetcher:
         self.store.ask(partial(self._ask, part), come=lambda: part.at, failed=failed)
         return part
 
-    def _ask(self, part: Part, store: ObjectStore) -> None:
-        got = self._request(part, store)
+    def _ask(self, part: Part) -> None:
+        got = self._request(part)
         part.is_of(got.meta)
         for chunk in got.stream(min_chunk_size=_CHUNK_BYTES):
             part.add(memoryview(chunk)[: part.end - part.at])
         self._good = part.name
         self._refused.discard(part.name)
 
-    def _request(self, part: Part, store: ObjectStore) -> GetResult:
+    def _request(self, part: Part) -> GetResult | Answer:
         """The answer, whose bytes come later."""
-        import obstore
         from obstore.exceptions import PreconditionError
 
         options: GetOptions = {"range": (part.at, part.end)}
         if part.tag.startswith('"'):  # a weak one (W/"...") never matches
             options["if_match"] = part.tag
         try:
-            return obstore.get(store, part.name, options=options)
+            return self.store.get(part.name, options)
         except PreconditionError:
             raise FileReplacedError from None
         except FileNotFoundError as error:
@@ -394,15 +418,13 @@ class Fetcher:
             if part.at or "416" not in str(error):
                 raise
             # There is no first byte, so no range of bytes: the object is empty.
-            return obstore.get(store, part.name)
+            return self.store.get(part.name)
 
     def _answers_for_others(self, name: str) -> bool:
         """Whether the storage gives another object now, or says that it has none of that name."""
-        import obstore
-
         other = f"{name}.none" if self._good in ("", name) else self._good
         try:
-            obstore.get(self.store.open(), other, options={"range": (0, 1)})
+            self.store.get(other, {"range": (0, 1)})
         except FileNotFoundError as error:
             return "NoSuchBucket" not in str(error)
         except Exception:

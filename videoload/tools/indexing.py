@@ -146,8 +146,8 @@ def _write(file: Path, rows: Iterable[Row], software: str, room: str | None = No
 def _check_place(root: str, out: str | None) -> None:
     """Raises VideoloadError."""
     place = Path(root) if out is None else Path(out).absolute().parent
-    if out is None and root.startswith("http"):
-        raise VideoloadError(f"{root}: nothing can be written to a web server: give --out FILE")
+    if out is None and root.startswith(("http", "hf")):
+        raise VideoloadError(f"{root}: nothing can be written there: give --out FILE")
     if not (out is None and is_url(root)) and not _can_write(place):
         raise VideoloadError(f"{place} cannot be written to: give --out FILE in another folder")
     if out is not None and Path(out).exists():
