@@ -3,6 +3,7 @@ hung decoder because it is known, and not because of how it looks from outside."
 
 from __future__ import annotations
 
+import threading
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -29,7 +30,11 @@ now: npt.NDArray[np.uint8] = np.zeros(1, np.uint8)  # a worker puts its shared m
 
 @dataclass(slots=True)
 class Reads:
-    """Where the reads of this process stand.
+    """Where the reads of this process stand, and whose turn it is.
+
+    One thread works and reads. While it stands in a read, another one may take its turn, for what
+    it owes meanwhile, and it goes no further than that read. So what it owns needs no locks, as
+    long as it does nothing in the block of `reading` but read.
 
     Attributes:
         done: How many reads, and other things that take time, have ended.
@@ -40,6 +45,27 @@ class Reads:
     done: int = 0
     file: str = ""
     opened: deque[str] = field(default_factory=lambda: deque(maxlen=2))
+    _is_used: bool = False  # the turn, by the other thread
+    _turn: threading.Lock = field(default_factory=threading.Lock)
+
+    def end(self, before: int) -> None:
+        """A read has ended: this process is at what it was at ``before``, once it has its turn."""
+        now[0] = before
+        self.done += 1
+        if self._is_used:
+            with self._turn:
+                pass
+
+    @contextmanager
+    def meanwhile(self, done: int) -> Iterator[bool]:
+        """Take the turn of the thread that reads. Yields whether it stands in the read that follows
+        after ``done`` others. If it does not, the turn is its own."""
+        with self._turn:
+            self._is_used = True  # before the look: whoever comes second sees what the other did
+            try:
+                yield self.done == done and now[0] == Activity.READING
+            finally:
+                self._is_used = False
 
 
 reads = Reads()
@@ -58,8 +84,7 @@ def during(activity: Activity) -> Iterator[None]:
     try:
         yield
     finally:
-        now[0] = before
-        reads.done += 1
+        reads.end(before)
 
 
 @contextmanager

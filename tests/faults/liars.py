@@ -24,7 +24,7 @@ FIELDS: dict[str, tuple[str, ...]] = {
     "hello": ("worker", "host", "pid", "software", "token", "copy", "fetches"),
     "result": ("lease", "info", "decode_s", "files", "spent", "clip_s", "kept", "no_room"),
     "failed": ("lease", "at", "reason", "fault", "file"),
-    "heartbeat": ("lease", "at", "storage"),
+    "heartbeat": ("lease", "at", "storage", "storage_s"),
     "bye": ("reason", "kept_from_leases"),
 }  # fmt: skip
 PIXELS = ("right", "none", "short", "long", "two frames")

@@ -107,6 +107,7 @@ def test_messages_outside_of_the_protocol_disturb_nothing(videos: Videos) -> Non
                 for _ in range(draw.randint(1, 10)):
                     made.send_multipart(garbage())
                     sent += 1
+                made.send_multipart([b"videoload/999", b""])  # nobody answers a mere BYE
                 answer(made)  # the trainer is alive and answers
                 say(made, Bye("it was nonsense"))
 

@@ -254,11 +254,12 @@ class Desk:
         self._obey()
 
     def beat(
-        self, *workers: str, done: int = 0, at: Activity = Activity.IDLE, storage: str = ""
-    ) -> None:
+        self, *workers: str, done: int = 0, at: Activity = Activity.IDLE, storage: str = "",
+        storage_s: float = 0.0,
+    ) -> None:  # fmt: skip
         self.heard(*workers)
         for worker in workers:
-            self.table.beat(worker, done, at, storage=storage)
+            self.table.beat(worker, done, at, storage=storage, storage_s=storage_s)
         self._obey()
 
     def wait(self, seconds: float, *beating: str) -> None:

@@ -35,6 +35,7 @@ def serve_metrics(
                 "hello": engine.membership.refusals,
             },
             decoded=engine.decoded(),
+            away=engine.storage_away(),
         )
 
     def ailment() -> str:

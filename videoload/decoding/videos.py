@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from cachetools import LRUCache
 
+from videoload.activity import reading
 from videoload.clips.pieces import Pieces
 from videoload.clips.video_info import VideoInfo
 from videoload.decoding.audio_track import Track
@@ -97,11 +98,12 @@ class Videos:
         """A recording that is known, if all its pieces are what they were."""
         known, root = self._known.get(path), self.storage.root
         try:
-            if known is not None and all(
-                identity_of(os.stat(f"{root}/{file}")) == identity
-                for file, identity in known.files.items()
-            ):
-                return known
+            with reading(path):
+                if known is not None and all(
+                    identity_of(os.stat(f"{root}/{file}")) == identity
+                    for file, identity in known.files.items()
+                ):
+                    return known
         except OSError:
             pass
         return None

@@ -94,7 +94,6 @@ _MAX_ZMQ_THREADS = 4
 _CREDIT = 2  # leases of a worker: one at work and one waiting; more if a round trip takes long
 _BEAT_S = 0.25  # between two heartbeats of a worker, and between two ticks of the table
 _HEARTBEAT_S = 0.5  # between two heartbeats of this trainer, which also find workers that are gone
-_LONG_S = 5.0  # the trainer's own copy of a file is looked at for much less
 _START_S = 30.0
 _STOP_S = 10.0
 _DESCRIPTORS = "/proc/self/fd"
@@ -270,6 +269,14 @@ class Engine:
         found = self._table.roots.failure_of(root)
         return "" if found is None else found[1]
 
+    def storage_away(self) -> dict[int, float]:
+        """For how long the root of each stream has not answered; 0 if it does."""
+        now, roots = time.monotonic(), self._table.roots
+        found = {
+            stream.id: roots.failure_of(stream.root) for stream in list(self.streams.by_id.values())
+        }
+        return {stream: now - said[0] if said else 0.0 for stream, said in found.items()}
+
     def decoded(self) -> int:
         """How many clips all workers decoded, including those that have left."""
         return sum(work.clips for work in self._meter.work(-math.inf).values())
@@ -368,33 +375,22 @@ class Engine:
         """Note the roots that do not answer, and end the streams of one that has not for too long.
         What nobody reads is not known to be away."""
         roots, limit_s = self._table.roots, self._storage_timeout_s
-        for root, path, since in self._silent_reads(now):
-            says = f"{named(path)} in {root} is waited for: it does not answer for "
-            says += f"{now - since:.0f} s"
-            if roots.is_away(root, says, since):
-                self._warnings.add(says, now)
+        for (number, _), (since, path) in list(self._looked_at.items()):  # of this process
+            if (stream := self.streams.by_id.get(number)) is None:
+                continue
+            if roots.is_silent(stream.root, f"{stream.root}/{named(path)}", since, now, None):
+                self._warnings.add(f"{self.storage_says(stream.root)}; it is waited for", now)
         are_read = {stream.root for stream in self.streams.by_reader.values()}
         for root in roots:
             since, says = roots.failure_of(root) or (now, "")
             if root not in are_read:
-                roots.forget(root)
+                roots.forget(root, now)
             elif limit_s is not None and now - since >= limit_s:
-                roots.forget(root)
+                roots.forget(root, now)
                 why = f"{says}; no worker has read a video for {limit_s:g} s since"
                 for stream in list(self.streams.by_id.values()):
                     if stream.root == root:
                         self._end_stream(stream, StorageError(why))
-
-    def _silent_reads(self, now: float) -> Iterator[tuple[str, str, float]]:
-        """(root, path, since when) of what this process and its children wait for."""
-        for (number, _), (since, path) in list(self._looked_at.items()):
-            if now - since > _LONG_S and (stream := self.streams.by_id.get(number)) is not None:
-                yield stream.root, path, since
-        waiting = self._supervisor.waiting(_LONG_S)
-        for peer, worker in self._workers.items() if waiting else ():
-            stream = self.streams.by_id.get(self._table.stream_of(peer))
-            if worker.is_child and worker.pid in waiting and stream is not None:
-                yield stream.root, self._table.file_of(peer), now - waiting[worker.pid]
 
     # Ask
 
@@ -435,7 +431,9 @@ class Engine:
         match message:
             case Heartbeat():
                 says = printable(message.storage[:SAID])
-                self._table.beat(peer, message.lease, message.at, storage=says)
+                self._table.beat(
+                    peer, message.lease, message.at, storage=says, storage_s=message.storage_s
+                )
             case Result():
                 self._answers.take(peer, message)
             case Failed():

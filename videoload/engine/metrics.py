@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Literal
 
 from videoload.engine.stats import StreamRecord, StreamStats, WorkerStats
@@ -44,15 +45,19 @@ _STREAMS: tuple[tuple[_Kind, str, str, Callable[[StreamRecord], float | None]], 
 
 def families(
     streams: Sequence[StreamRecord], workers: Sequence[WorkerStats], *, began_s: float, gone: int,
-    refused: Mapping[str, int], decoded: int,
+    refused: Mapping[str, int], decoded: int, away: Mapping[int, float] = MappingProxyType({}),
 ) -> Iterable[Metric]:  # fmt: skip
     """The metrics of a client that ``began_s`` after 1970. The records of ``streams`` cover
     `WINDOW_S`. ``workers`` are connected, ``gone`` have left, and all of them ``decoded`` that many
-    clips. Workers were ``refused`` that many times for each cause."""
+    clips. Workers were ``refused`` that many times for each cause. The videos of the streams by
+    these numbers are ``away`` for so many seconds."""
     yield _metric("gauge", "start_time_seconds", "When the client was made.", [({}, began_s)])
     for kind, name, text, value in _STREAMS:
         found = [({"stream": str(s.stream)}, value(s)) for s in streams]
         yield _metric(kind, name, text, [(label, v) for label, v in found if v is not None])
+    yield _metric("gauge", "storage_away_seconds", "How long no worker could read the videos.", [
+        ({"stream": str(s.stream)}, away.get(s.stream, 0.0)) for s in streams
+    ])  # fmt: skip
     # An alert needs a 0 where no worker is connected: no sample at all would raise none.
     hosts = Counter(worker.host for worker in workers) or {"": 0}
     yield _metric("gauge", "workers", "Worker processes that are connected.", [

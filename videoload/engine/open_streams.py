@@ -7,7 +7,7 @@ import math
 import os
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -23,7 +23,7 @@ from videoload.clips.sample_spec import SampleSpec, Shape, transforms_of, with_s
 from videoload.engine.meter import Meter
 from videoload.engine.reader_queue import ReaderQueue
 from videoload.engine.stats import StreamRecord, WorkerRecord
-from videoload.errors import VideoloadError, named
+from videoload.errors import StorageError, VideoloadError, named
 from videoload.logs import Log, is_logged
 from videoload.plan.batches import Sample
 from videoload.plan.plan import Plan
@@ -125,6 +125,11 @@ class OpenStream:
     def record(self, workers: Sequence[WorkerRecord], window_s: float = math.inf) -> StreamRecord:
         """The figures now. ``workers`` are connected. For any thread."""
         queues = list(self.readers.values())
+        bad = tuple(self.quarantine.videos)
+        stats = self.meter.read(workers, bad, window_s)
+        if isinstance(self.error, StorageError):  # the figures do not know
+            verdict = f"The stream has ended: {self.error}."
+            stats = replace(stats, bottleneck="storage", verdict=verdict)
         return StreamRecord(
             stream=self.id,
             what=f"{len(self.catalog)} videos, clips {self.spec.shape}",
@@ -133,8 +138,8 @@ class OpenStream:
             readers=len(queues),
             ready=sum(queue.ready for queue in queues),
             slots=self.memory.slots,
-            bad=len(bad := tuple(self.quarantine.videos)),
-            stats=self.meter.read(workers, bad, window_s),
+            bad=len(bad),
+            stats=stats,
             totals=self.meter.totals(),
             changed=len(self.changed),
             changed_files=tuple(self.changed.copy())[-_NAMED:],

@@ -24,6 +24,7 @@ from tempfile import TemporaryDirectory
 from typing import BinaryIO
 from urllib.parse import quote
 
+from videoload.activity import reading
 from videoload.errors import FileReplacedError, StorageError, VideoError, printable
 from videoload.logs import Log
 from videoload.reading.index import VideoIndex
@@ -194,7 +195,8 @@ class DatasetIndex:
                 self._open()
         try:
             if self._opened is not None and path not in self._unused:
-                return self._rows_in(self._opened, path)
+                with reading(self._where):
+                    return self._rows_in(self._opened, path)
         except sqlite3.Error as error:
             self._give_up(error)
         return []
@@ -237,11 +239,9 @@ class DatasetIndex:
                 fetcher.tick = storage.tick
                 # Nobody may have said that there is one: a server may answer for videos alone.
                 opened = fetcher.wait(coming, math.inf if self._is_requested else OBJECT_S)
-            elif os.path.lexists(self._where):
-                resolved = self._where if self._is_requested else storage.resolve(NAME).path
-                opened = IndexFile(resolved, self._software)
-            elif self._is_requested:
-                raise NoIndexError("there is no such file")
+            else:
+                with reading(self._where):
+                    opened = self._found(storage)
         except (NoIndexError, VideoError, OSError) as error:
             self._give_up(error)
         except UnavailableError as error:
@@ -258,6 +258,14 @@ class DatasetIndex:
                 return
             self._give_up(error)
         self._is_looked_for, self._opened, self._coming = False, opened, None
+
+    def _found(self, storage: Storage) -> IndexFile | None:
+        if os.path.lexists(self._where):
+            resolved = self._where if self._is_requested else storage.resolve(NAME).path
+            return IndexFile(resolved, self._software)
+        if self._is_requested:
+            raise NoIndexError("there is no such file")
+        return None
 
     def _give_up(self, error: Exception) -> None:
         _log.warning("the index %s is not used: %s", self._where, error)

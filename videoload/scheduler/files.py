@@ -28,6 +28,8 @@ from enum import IntEnum
 import numpy as np
 import numpy.typing as npt
 
+from videoload.worker.stall_clock import SILENT_S
+
 UNREAD_S = 60.0  # a file that cannot be read for so long is bad: a mount that failed over is back
 _AGAIN_S, _MAX_AGAIN_S = 0.5, 8.0  # before a file that could not be read is tried again
 
@@ -68,22 +70,31 @@ class Roots:
     Any read that works clears it. Each copy of a root is tried again after a pause."""
 
     def __init__(self) -> None:
-        self._away: dict[str, tuple[float, str]] = {}
+        self._away: dict[str, tuple[float, str, Hashable]] = {}  # and of which copy it was said
         self._again: dict[tuple[str, Hashable], float] = {}
+        self._read: dict[str, float] = {}  # when a read worked, or nobody read it
 
     def __iter__(self) -> Iterator[str]:
         return iter(list(self._away))
 
-    def is_away(self, root: str, says: str, since: float) -> bool:
-        """It does not answer; returns whether that is new."""
+    def is_away(self, root: str, says: str, since: float, copy: Hashable) -> bool:
+        """This copy of it does not answer; returns whether that is new."""
         is_new = root not in self._away
-        self._away[root] = self._away.get(root, (since, ""))[0], says
+        self._away[root] = self._away.get(root, (since, ""))[0], says, copy
         return is_new
+
+    def is_silent(self, root: str, what: str, since: float, now: float, copy: Hashable) -> bool:
+        """Somebody waits for this file of it since then. As `is_away`, once that lasts too long for
+        a slow read, and nobody else can read."""
+        since = max(since, self._read.get(root, since))
+        if now - since < SILENT_S:
+            return False
+        return self.is_away(root, f"{what} does not answer for {now - since:.0f} s", since, copy)
 
     def failed(self, root: str, says: str, now: float, copy: Hashable) -> bool:
         """As `is_away`. This copy of it was tried."""
         self._again[root, copy] = now + _AGAIN_S
-        return self.is_away(root, says, now)
+        return self.is_away(root, says, now, copy)
 
     @property
     def are_paused(self) -> bool:
@@ -94,19 +105,26 @@ class Roots:
         """Whether a copy of it is to be tried by now."""
         return not self._again or now >= self._again.get((root, copy), now)
 
-    def was_read(self, root: str, copy: Hashable) -> None:
+    def was_read(self, root: str, copy: Hashable, now: float) -> None:
         """A read worked."""
+        self._read[root] = now
         self._away.pop(root, None)
         self._again.pop((root, copy), None)
 
-    def forget(self, root: str) -> None:
+    def own_was_read(self, root: str, now: float) -> None:
+        """The trainer read its own copy. What workers say of another one still holds."""
+        if self._away.get(root, (0.0, "", None))[2] is None:
+            self.was_read(root, None, now)
+
+    def forget(self, root: str, now: float) -> None:
         """Nobody reads it any more."""
+        self._read[root] = now
         self._away.pop(root, None)
         self._again = {at: until for at, until in self._again.items() if at[0] != root}
 
     def failure_of(self, root: str) -> tuple[float, str] | None:
         """Since when it does not answer, and what it says; None if it does."""
-        return self._away.get(root)
+        return None if (found := self._away.get(root)) is None else found[:2]
 
 
 class FileState(IntEnum):

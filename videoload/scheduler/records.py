@@ -478,6 +478,7 @@ class Worker:
     at: Activity = Activity.IDLE  # as it said last; see `WorkerPool.beat`
     is_silent: bool = False  # it is remote and silent, or has left
     is_refused: bool = False  # by its storage: it waits for it, and does not get the videos
+    waits_since: float = math.inf  # its heartbeats say that it stands in a read
     on_probation: bool = False  # it has a chunk that others never answered, and gets nothing else
     is_blamed: bool = False  # since it was last heard, a chunk noted that it never answers
     answered: bool = False  # it has answered a lease

@@ -67,7 +67,7 @@ from videoload.scheduler.commands import (
     WorkerId,
 )
 from videoload.scheduler.files import UNREAD_S, Roots
-from videoload.scheduler.pool import WorkerPool
+from videoload.scheduler.pool import SILENCE_S, WorkerPool
 from videoload.scheduler.records import Attempt, Chunk, ChunkState, Heap, Lease, Stream, Worker
 from videoload.scheduler.splitting import Splitting
 
@@ -130,6 +130,9 @@ class Scheduler:
 
     def start_reader(self, stream: int, reader: int, start: int, stop: int) -> None:
         """A consumer begins to read steps start..stop-1."""
+        root = self._streams[stream].root
+        if not any(each.readers for each in self._streams.values() if each.root == root):
+            self.roots.forget(root, self.pool.now)  # it was silent for nobody
         self._batches.begin(self._streams[stream], reader, start, stop)
         self.wanted(reader)
 
@@ -164,7 +167,7 @@ class Scheduler:
         if files is None:
             return
         stream.was_read([video])
-        self.roots.was_read(stream.root, None)
+        self.roots.own_was_read(stream.root, self.pool.now)
         if files.identified(video, fingerprint):
             self._outbox.append(Changed(stream.id, video))
         waiting, stream.other_copies = stream.other_copies, []
@@ -229,17 +232,21 @@ class Scheduler:
 
     # Workers
 
-    def is_refused(self, worker: WorkerId, says: str) -> None:
-        """The root of the lease that a worker is at does not answer it, it says."""
-        known = self.pool.get(worker)
-        if known is not None and (lease := known.current_lease) is not None:
-            self.roots.is_away(lease.chunk.stream.root, says, self.pool.now)
-
-    def stream_of(self, worker: WorkerId) -> int:
-        """The stream of the lease that a worker is at; -1 if it has none."""
-        known = self.pool.get(worker)
-        lease = None if known is None else known.current_lease
-        return -1 if lease is None else lease.stream
+    def is_refused(self, worker: WorkerId, says: str, silent_s: float = 0.0) -> None:
+        """The root of the lease that a worker is at does not answer it, it says, or is silent. If
+        it has no lease, and nobody takes any, that holds for all roots."""
+        if (known := self.pool.get(worker)) is None:
+            return
+        now, lease, copy = self.pool.now, known.current_lease, known.copy
+        since = max(now - silent_s, known.waits_since)
+        at = [] if lease is None else [lease.chunk.stream]
+        of_all = () if at or self.pool.num_available else self._streams.values()
+        for root in {stream.root for stream in (*at, *of_all)}:
+            if not silent_s:
+                self.roots.is_away(root, says, now, copy)
+            elif self.roots.is_silent(root, says, since, now, copy):
+                said = self.roots.failure_of(root)
+                self._outbox.append(Warn(worker, f"{said and said[1]}; it is waited for"))
 
     def file_of(self, worker: WorkerId) -> str:
         """The path of the video that a worker is at; "" if it has no lease."""
@@ -265,18 +272,23 @@ class Scheduler:
         return True
 
     def beat(
-        self, worker: WorkerId, done: int, at: Activity = Activity.IDLE, *, storage: str = ""
-    ) -> None:
+        self, worker: WorkerId, done: int, at: Activity = Activity.IDLE, *, storage: str = "",
+        storage_s: float = 0.0,
+    ) -> None:  # fmt: skip
         """That message is a heartbeat. ``done``: the last lease that the worker is done with. What
         it still owes up to there was lost on the way, and is granted again. ``at``: what it begins
-        with now. ``storage``: what its storage says instead of giving the videos."""
+        with now. ``storage``: what its storage says instead of giving the videos, or the file that
+        it waits for, for ``storage_s``."""
         if (known := self.pool.get(worker)) is None:
             return
-        if storage:
-            self.is_refused(worker, storage)
-        elif known.is_refused and (lease := known.current_lease) is not None:
-            self.roots.was_read(lease.chunk.stream.root, known.copy)
-        self.pool.beat(known, at, is_refused=bool(storage))
+        was_refused = known.is_refused
+        known.waits_since = min(known.waits_since, self.pool.now) if storage_s else math.inf
+        is_slow = 0 < storage_s < SILENCE_S
+        self.pool.beat(known, at, is_refused=bool(storage) and not is_slow)
+        if known.is_refused:
+            self.is_refused(worker, storage, storage_s)
+        elif was_refused and (lease := known.current_lease) is not None:
+            self.roots.was_read(lease.chunk.stream.root, known.copy, self.pool.now)
         lost = [lease for number, lease in known.leases.items() if number <= done]
         self._give_back(lost)
         self._grant(has_news=bool(lost))
@@ -349,7 +361,7 @@ class Scheduler:
         stream, chunk, was_owed = self._streams.get(lease.stream), lease.chunk, lease.is_owed
         clip_s = math.inf if stream is None else stream.clip_s(lease.sample)
         self.pool.answered(lease, decode_s, clip_s, waited_s)
-        self.roots.was_read(chunk.stream.root, lease.worker.copy)
+        self.roots.was_read(chunk.stream.root, lease.worker.copy, self.pool.now)
         if not was_owed:  # its slot may have waited for this
             self._grant()
             return

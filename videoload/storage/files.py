@@ -312,8 +312,7 @@ class _OpenLocalFile:
             self._file.note(error)
             raise
         finally:
-            activity.now[0] = before
-            activity.reads.done += 1
+            activity.reads.end(before)
         return data
 
     def read(self, length: int) -> bytes:

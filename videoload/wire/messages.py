@@ -41,7 +41,7 @@ from videoload.clips.rows import Clip, Natural, Seconds
 from videoload.clips.sample_spec import SampleSpec
 from videoload.errors import Fault, ProtocolError, printable
 
-VERSION = b"videoload/9"
+VERSION = b"videoload/10"
 _MAX_WORD, _MAX_TEXT = 256, 4096
 
 _T = TypeVar("_T")
@@ -197,7 +197,10 @@ class Heartbeat(_Shown, tag_field="type", tag="heartbeat"):
     # What came in another order was lost on the way.
     lease: Id = 0
     at: Activity = Activity.IDLE  # what the worker begins next: it is silent until that is done
-    storage: _Text = ""  # what its storage says instead of giving the bytes that are waited for
+    # What its storage says instead of giving the bytes that are waited for; or, if it has been
+    # silent for ``storage_s``, what of it is waited for.
+    storage: _Text = ""
+    storage_s: Seconds = 0.0
 
 
 class Notice(_Shown, tag_field="type", tag="notice"):

@@ -264,6 +264,11 @@ class Dealer:
                 self._ends.close()
                 raise
 
+    @property
+    def is_connected(self) -> bool:
+        """Whether a message could be sent now."""
+        return bool(self.socket.poll(0, zmq.POLLOUT))
+
     def hung_up(self) -> bool:
         """Whether its connection ended since the last call. ZeroMQ makes another one. It
         ``was_refused`` if somebody is there who hangs up, as a trainer with other keys does."""

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from videoload.decoding.decoder import Decoder
 from videoload.errors import ProtocolError
+from videoload.storage.roots import is_url
 from videoload.wire.messages import Lease
 from videoload.wire.private_channel import PrivateChannel
 from videoload.wire.private_messages import Connect, Connects, Share, Unshare, WorkerSettings
@@ -42,10 +43,15 @@ class Decoders:
         self._channel = channel
         self._asked = self.may_connect = False  # the trainer that started this worker has said so
         self.fetches = False  # some files are on other hosts
-        self._shares: dict[int, tuple[Window, Decoder]] = {}
+        self._shares: dict[int, tuple[Window, str]] = {}  # an arena, and its root
         self._unshared: set[int] = set()  # a lease of a dropped stream may come after its end
         self._by_root: dict[str, Decoder] = {}  # kept while arenas come and go
-        self.dial_in = None if settings.root is None else self._decoder(settings.root)
+        self._note(settings.root)
+
+    def begin(self) -> None:
+        """A trainer is served from now on. It may find other files than the one before."""
+        if (root := self._settings.root) is not None:
+            self._open(root).begin()
 
     def close_files(self) -> None:
         """Close the files that decoders keep open."""
@@ -59,10 +65,10 @@ class Decoders:
 
     def of(self, lease: Lease) -> Decoder | None:
         """The decoder for a lease, if it is known by now."""
-        if lease.place is None:
-            return self.dial_in
-        _, decoder = self._shares.get(lease.place.arena, (None, None))
-        return decoder
+        root = self._settings.root
+        if lease.place is not None:
+            _, root = self._shares.get(lease.place.arena, (None, None))
+        return None if root is None else self._by_root.get(root)
 
     def place(self, lease: Lease) -> tuple[Decoder, npt.NDArray[np.uint8], bool]:
         """The decoder and the array for a lease's rows, and whether the trainer shares the array.
@@ -70,17 +76,17 @@ class Decoders:
         rows = [] if lease.place is None else lease.place.rows
         shape = (max(rows, default=len(lease.clips) - 1) + 1, lease.spec.clip_bytes)
         if lease.place is None:
-            if self.dial_in is None:
+            if (root := self._settings.root) is None:
                 raise ProtocolError("the lease names no shared memory, and this worker has no root")
-            return self.dial_in, np.empty(shape, np.uint8), False
+            return self._open(root), np.empty(shape, np.uint8), False
         arena = lease.place.arena
         if arena not in self._shares and arena not in self._unshared:
             # The arena was sent before the lease, but on the private channel.
             self.read_channel(wait_for=arena)
         if arena not in self._shares:
             raise ProtocolError(f"arena {arena} is not shared with this worker")
-        window, decoder = self._shares[arena]
-        return decoder, window.view(lease.place.offset, shape), True
+        window, root = self._shares[arena]
+        return self._open(root), window.view(lease.place.offset, shape), True
 
     def is_over(self, lease: Lease) -> bool:
         """Whether the stream of a lease has ended."""
@@ -97,8 +103,8 @@ class Decoders:
                 message, descriptor = got
                 if isinstance(message, Share):
                     assert descriptor is not None
-                    decoder = self._decoder(os.fsdecode(message.root))
-                    self._shares[message.arena] = Window(descriptor), decoder
+                    self._shares[message.arena] = Window(descriptor), os.fsdecode(message.root)
+                    self._note(os.fsdecode(message.root))
                     if message.arena == wait_for:
                         wait_for = None  # go on: a poll does not see what was read already
                 elif isinstance(message, Unshare):
@@ -118,7 +124,13 @@ class Decoders:
         self._asked = not may
         return may
 
-    def _decoder(self, root: str) -> Decoder:
+    def _note(self, root: str | None) -> None:
+        """There may be leases below this root. A folder is looked at when the first one comes: a
+        silent one would keep this worker from connecting, or from other roots."""
+        if root is not None and is_url(root):
+            self._open(root)
+
+    def _open(self, root: str) -> Decoder:
         if (known := self._by_root.get(root)) is not None:
             return known
         settings = self._settings

@@ -5,6 +5,9 @@ opened before, or that lies beside it. If that comes, the storage answers, and t
 at its own file alone; its supervisor then takes it for hung. If that does not come either, the next
 one is tried meanwhile. If none of a few comes, nothing is known. The looks are counted: a process
 that was stopped while it reads takes none, so its supervisor does not wait for its storage.
+
+As long as nothing is known, the thread that looks serves the trainers in the turn of the one that
+waits: see `activity.Reads`. It calls no file system itself: what it starts for that may wait.
 """
 
 from __future__ import annotations
@@ -21,14 +24,19 @@ from pathlib import Path
 
 from videoload import activity
 from videoload.activity import Activity, reads
+from videoload.logs import Log
 from videoload.worker.counters import Counters
 
-LOOK_S, _MOST = 1.0, 4  # so often, so many files are tried
+_log = Log(__name__)
+
+LOOK_S, _MOST = 0.5, 4  # so often, so many files are tried
+Waits = Callable[[str, float], None]
 
 
-def start(counters: Counters) -> None:
-    """Watch the reads of this process from now on, and count the looks."""
-    _begin(_watch, counters)
+def start(counters: Counters, waits: Waits = lambda path, seconds: None) -> None:
+    """Watch the reads of this process from now on, and count the looks. ``waits`` is called while
+    one is waited for, with its path and for how long, in the turn of the thread that waits."""
+    _begin(_watch, counters, waits)
 
 
 def _begin(work: Callable[..., None], *arguments: object) -> None:
@@ -36,7 +44,7 @@ def _begin(work: Callable[..., None], *arguments: object) -> None:
         threading.Thread(target=work, args=arguments, name="read watch", daemon=True).start()
 
 
-def _watch(counters: Counters) -> None:
+def _watch(counters: Counters, waits: Waits) -> None:
     before, looks = -1, 0
     while True:
         counters.looks += 1
@@ -46,6 +54,17 @@ def _watch(counters: Counters) -> None:
         before = done
         if 0 < looks <= _MOST:
             _begin(_try_another, reads.file, looks - 1, done)
+        if looks:
+            with reads.meanwhile(done) as is_waiting:
+                if is_waiting:
+                    _call(waits, reads.file, looks * LOOK_S)
+
+
+def _call(waits: Waits, path: str, seconds: float) -> None:
+    try:
+        waits(path, seconds)
+    except Exception:  # without its looks, this process would be killed
+        _log.exception("%s is waited for", path)
 
 
 def _others(path: str) -> Iterator[str]:

@@ -71,7 +71,6 @@ class WorkerProcess:
                 memory.close()
         self.pid = self.process.pid
         self.stall = StallClock(_STEP_S)
-        self.waits = StallClock(_STEP_S)  # for one read
         self.channel.send(settings)
 
     @property
@@ -95,9 +94,7 @@ class WorkerProcess:
         """Look at it: whether it has made no progress for too long. ``stall_s``: how long it may
         make none without a lease."""
         limit_s = self.counters.stall_s or stall_s
-        is_read = self.counters.activity is Activity.READING
-        self.waits.look((self.counters.turns, self.counters.packets) if is_read else None)
-        if is_read:
+        if self.counters.activity is Activity.READING:
             limit_s = max(limit_s, _WATCHED_S)
         return self.stall.look(self.counters.progress) > limit_s
 
@@ -206,11 +203,6 @@ class Supervisor:
             how = child.process.exit_reason
             _log.warning("worker process %d ended (%s); starting another", child.pid, how)
         return {child.pid: child.cause for child in ended}
-
-    def waiting(self, seconds: float) -> dict[int, float]:
-        """The process ids of the children that wait for one read for longer, and for how long."""
-        found = {child.pid: child.waits.seconds for child in self.children}
-        return {pid: waits_s for pid, waits_s in found.items() if waits_s > seconds}
 
     def stop(self) -> None:
         """End all children. Afterwards none is left, unless the kernel cannot end it now. Takes two

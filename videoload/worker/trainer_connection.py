@@ -56,11 +56,12 @@ _QUEUED = 64  # leases of one trainer that are queued here; it grants fewer
 
 
 class Beat(NamedTuple):
-    """What a heartbeat tells every trainer: what this worker begins next, and what its storage says
-    instead of giving the videos."""
+    """What a heartbeat tells every trainer: what this worker begins next, what its storage says
+    instead of giving the videos, or what it waits for, and for how long it has waited."""
 
     at: Activity = Activity.IDLE
     storage: str = ""
+    storage_s: float = 0.0
 
 
 class TrainerConnection:
@@ -127,12 +128,15 @@ class TrainerConnection:
             self._heard = time.monotonic()
             self.take(message)
 
-    def tick(self, now: float, beat: Beat) -> None:
-        """Send HELLO or a heartbeat, or dial again, if it is due."""
+    def tick(self, now: float, beat: Beat, *, may_look: bool = True) -> None:
+        """Send HELLO or a heartbeat, or dial again, if it is due. ``may_look`` at files, such as
+        the root and keys: a thread that watches may not."""
         self._said.tell(now)
         if now < self._paused_until:
             return
         if self._greeted is None and (self.dealer is None or now - self._dialled > REDIAL_S):
+            if not may_look and self._settings.keys is not None:
+                return
             if self._asks is not None and not self._asks():
                 return
             self._hang_up()
@@ -143,7 +147,7 @@ class TrainerConnection:
                 self._pause()
                 return
         if self._greeted is None:
-            self._greet(now)
+            self._greet(now, may_look=may_look)
         elif self._beat_s is None:
             if self.dealer is not None and self.dealer.hung_up():
                 # The trainer has no room. This socket connects again, but would not say HELLO.
@@ -232,16 +236,20 @@ class TrainerConnection:
             as_stranger=self._as_stranger, once=self._asks is not None,
         )  # fmt: skip
 
-    def _greet(self, now: float) -> None:
+    def _greet(self, now: float, *, may_look: bool) -> None:
         token, root = self._settings.token, self._settings.root
-        hello = Hello(
-            self._id, socket.gethostname(), os.getpid(), software_and_version(), token,
-            "" if root is None else copy_name(root), fetches=root is not None and is_url(root),
-        )  # fmt: skip
-        if self.say(hello):
-            self._greeted = self._heard = now
-            self._was_refused = self._as_stranger = False
-            return
+        if self.dealer is not None and self.dealer.is_connected:
+            copy = self._copy(may_look=may_look)
+            if self.greeted:  # by another thread, while this one looked
+                return
+            hello = Hello(
+                self._id, socket.gethostname(), os.getpid(), software_and_version(), token, copy,
+                fetches=root is not None and is_url(root),
+            )  # fmt: skip
+            if self.say(hello):
+                self._greeted = self._heard = now
+                self._was_refused = self._as_stranger = False
+                return
         if self.dealer is not None and self.dealer.hung_up() and self.dealer.was_refused:
             self._was_refused = self.rejected = True
             # In turns: the keys of the trainer may go.
@@ -253,6 +261,14 @@ class TrainerConnection:
             cause = "does not know this key" if has_keys else "has keys: give --keys"
             why = f"hangs up (it {cause})" if self._was_refused else "cannot be reached"
             self._warn_unreachable(now, f"{why}; still trying")
+
+    def _copy(self, *, may_look: bool) -> str:
+        """The name of the copy of the videos that it reads. While its folder does not answer, it is
+        one that no other worker has."""
+        root = self._settings.root
+        if root is None:
+            return ""
+        return copy_name(root) if may_look or is_url(root) else uuid.uuid4().hex
 
     def _warn_unreachable(self, now: float, what: str) -> None:
         _log.warning("trainer %s %s", self._label, what)

@@ -82,14 +82,15 @@ class Trainers:
                 )
 
     def __iter__(self) -> Iterator[TrainerConnection]:
-        return iter(self._connections.values())
+        return iter([*self._connections.values()])  # others may come in a turn of another thread
 
-    def tick(self, now: float, beat: Beat) -> None:
-        """Read messages, and send, dial or look up what is due."""
+    def tick(self, now: float, beat: Beat, *, may_look: bool = True) -> None:
+        """Read messages, and send, dial or look up what is due. ``may_look``: as for
+        `TrainerConnection.tick`."""
         self.read()
         for connection in self:
-            connection.tick(now, beat)
-        for name in self._names:
+            connection.tick(now, beat, may_look=may_look)
+        for name in self._names if may_look or self._settings.keys is None else ():
             self._follow(name, now)
 
     def read(self) -> None:

@@ -3,7 +3,7 @@
 It dials every trainer in its settings and shares its time fairly among them (`trainers`). A trainer
 that cannot be reached, closes or falls silent is dialled again and again. The decode loop itself
 sends the heartbeats, between two frames: a worker that hangs in a decoder sends none, so its
-trainer notices.
+trainer notices. While it stands in a read, the thread that watches this sends them (`read_watch`).
 
 A worker that a trainer started gets shared memory over its private channel, and ends with the
 trainer. Other workers send pixels.
@@ -30,7 +30,14 @@ from videoload import activity, host, native
 from videoload.activity import Activity
 from videoload.backoff import Backoff
 from videoload.decoding.decoder import Decoder
-from videoload.errors import Fault, ProtocolError, StorageError, VideoError, VideoloadError
+from videoload.errors import (
+    Fault,
+    ProtocolError,
+    StorageError,
+    VideoError,
+    VideoloadError,
+    named,
+)
 from videoload.logs import Log, log_to_stderr
 from videoload.wire.addresses import resolve
 from videoload.wire.context import new_context
@@ -43,7 +50,7 @@ from videoload.worker.child import inherited
 from videoload.worker.counters import SIZE, Counters
 from videoload.worker.decoders import CHANNEL_S, Decoders, Orphaned
 from videoload.worker.lease_runs import LeaseRuns, failure, look_ahead
-from videoload.worker.stall_clock import IMPORT_S
+from videoload.worker.stall_clock import IMPORT_S, SILENT_S
 from videoload.worker.trainer_connection import Beat, TrainerConnection
 from videoload.worker.trainers import Resolve, Trainers
 
@@ -85,7 +92,7 @@ class Worker:
         self._frames = 0
         self.counters = Counters() if pulse is None else Counters.from_buffer(pulse.data)
         activity.now = np.frombuffer(memoryview(self.counters), np.uint8, 1)
-        self._decoders = Decoders(settings, channel, self._call)  # looks at its root
+        self._decoders = Decoders(settings, channel, self._call)
         self._worked = time.monotonic()
         self._core_clock = host.CoreClock()
         self._on_core = self._core_clock.read()
@@ -142,8 +149,8 @@ class Worker:
         if ready:
             self._trainers.read()
         serving = {trainer for trainer in self._trainers if trainer.welcomed}
-        if self._decoders.dial_in is not None and serving - self._serving:
-            self._decoders.dial_in.begin()
+        if serving - self._serving:
+            self._decoders.begin()
         self._serving = serving
         self.counters.trainers = len(serving)
         self.counters.turned_away = sum(trainer.rejected for trainer in self._trainers)
@@ -253,6 +260,14 @@ class Worker:
         self.counters.refused = bool(says) or self._refused is not None
         return Beat(at, says)
 
+    def waits(self, path: str, seconds: float) -> None:
+        """This worker stands in a read, and another thread has its turn: see `read_watch`. Trainers
+        hear of it, and are greeted, meanwhile. What its storage refused is tried for nobody."""
+        self.counters.refused = seconds >= SILENT_S or self._refused is not None
+        if self._refused is None:
+            beat = Beat(Activity.READING, named(path), seconds)
+            self._trainers.tick(time.monotonic(), beat, may_look=False)
+
     def _since_last(self) -> dict[str, float]:
         """How long this process was on a core, and waited for one, since its last answer."""
         before, self._on_core = self._on_core, self._core_clock.read()
@@ -298,7 +313,7 @@ def serve(
     signal.signal(signal.SIGTERM, lambda number, _: worker.stop(signal.Signals(number).name))
     # A process begins with the mask of the thread that starts it, and one of Ray's blocks this.
     signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
-    read_watch.start(worker.counters)
+    read_watch.start(worker.counters, worker.waits)
     worker.run()
     if worker.stop_reason is not None:
         _log.info("%s came, and this worker has ended", worker.stop_reason)

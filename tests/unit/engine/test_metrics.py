@@ -30,8 +30,9 @@ def record(stream: int, stats: StreamStats, totals: Totals) -> StreamRecord:
 def told(*streams: StreamRecord) -> dict[str, Metric]:
     workers = [worker(1, 50), worker(2, 50), worker(3, 20, "b")]
     found = families(
-        streams, workers, began_s=9.0, gone=2, refused={"key": 3, "hello": 1}, decoded=330
-    )
+        streams, workers, began_s=9.0, gone=2, refused={"key": 3, "hello": 1}, decoded=330,
+        away={0: 7.5},
+    )  # fmt: skip
     return {metric.name: metric for metric in found}
 
 
@@ -44,7 +45,7 @@ def test_every_figure_of_a_stream_is_labelled_with_its_number() -> None:
     for name, value in {
         "batches_total": 7, "clips_total": 56, "copied_batches_total": 1,
         "iter_blocked_seconds_total": 3.5, "wait_ratio": 0.25, "clips_per_second": 60,
-        "bad_videos": 1, "kept_ratio": 0.75, "no_room_ratio": 0.125,
+        "bad_videos": 1, "kept_ratio": 0.75, "no_room_ratio": 0.125, "storage_away_seconds": 7.5,
     }.items():  # fmt: skip
         assert found[f"videoload_{name}"].samples[0] == (first, value)
         assert found[f"videoload_{name}"].samples[1][0] == {"stream": "4"}

@@ -219,6 +219,16 @@ def test_storage_that_is_away_condemns_nothing() -> None:
     assert desk.granted
 
 
+@pytest.mark.parametrize("copy", ["", ":1"])
+def test_a_copy_of_a_worker_that_is_away_is_away_whatever_the_trainer_reads_of_its_own(
+    copy: str,
+) -> None:
+    desk = desk_of(f"a{copy}", steps=1)
+    desk.beat(f"a{copy}", storage="it refuses")
+    desk.identified(0, file=OWN)
+    assert (desk.table.roots.failure_of("") is None) is (copy == "")
+
+
 def test_a_file_that_was_read_before_stays_what_it_was_if_it_cannot_be_read_again() -> None:
     desk = desk_of("a:1", "b:2", steps=1)
     identify(desk)

@@ -5,6 +5,7 @@ import math
 import pytest
 
 from tests.support.desk import STALL_S, Desk
+from videoload.scheduler.commands import Warn
 from videoload.scheduler.pool import WorkerPool
 from videoload.scheduler.records import Worker
 
@@ -174,6 +175,70 @@ def test_who_waits_for_a_storage_that_refuses_takes_nothing_and_keeps_nobody_wai
     assert len(desk.leases["a:x//"]) < before
     desk.beat("a:x//")
     assert desk.table.pool.num_available == 2
+
+
+# A storage that is silent
+
+
+def stands(desk: Desk, worker: str, seconds: float, claims_s: float = 0.0) -> bool:
+    """A worker stands in a read for so long, or claims to do for ``claims_s`` longer; whether the
+    root is known to be away then. The others are well."""
+    others = [each for each in desk.workers if each != worker]
+    for tick in range(round(4 * seconds)):
+        desk.wait(0.25, *others)
+        desk.beat(worker, storage="/v/a.avi", storage_s=claims_s + 0.25 * (tick + 1))
+    return desk.table.roots.failure_of("v") is not None
+
+
+@pytest.mark.parametrize("worker", ["a", "A"])
+@pytest.mark.parametrize("claims_s", [0, 1e9])
+def test_a_root_that_is_silent_for_long_is_away_whatever_a_worker_claims(
+    worker: str, claims_s: float
+) -> None:
+    desk = Desk(worker, batch=1, steps=9, root="v")
+    assert not stands(desk, worker, 4.5, claims_s)
+    assert stands(desk, worker, 1, claims_s + 4.5)
+    [warned] = desk.take(Warn)
+    assert "/v/a.avi" in warned.reason
+    desk.answer_all(worker)
+    assert desk.table.roots.failure_of("v") is None
+
+
+@pytest.mark.parametrize("seconds", [1.5, 3])
+def test_who_stands_in_a_slow_read_takes_leases_and_who_stands_longer_does_not(
+    seconds: float,
+) -> None:
+    desk = Desk("a", batch=1, steps=99, root="v")
+    stands(desk, "a", seconds)
+    assert desk.table.pool.num_available == (seconds < 2)
+    assert not desk.workers["a"].is_silent
+    desk.beat("a")
+    assert desk.table.pool.num_available == 1
+
+
+def test_a_root_that_others_read_is_not_away() -> None:
+    desk = Desk("a", "b", batch=1, steps=99, slots=40, root="v")
+    for _ in range(12):
+        assert not stands(desk, "a", 1)
+        desk.answer_all("b")
+        desk.beat("b")
+        desk.want()
+    assert not stands(desk, "a", 4)
+    assert stands(desk, "a", 2, 4)
+
+
+@pytest.mark.parametrize("takes", [False, True])
+def test_a_worker_without_a_lease_tells_of_all_roots_if_nobody_takes(takes: bool) -> None:
+    desk = Desk("a", *["b"] * takes, root="v")
+    assert stands(desk, "a", 6) is not takes
+
+
+def test_what_was_silent_for_nobody_counts_from_when_it_is_read() -> None:
+    desk = Desk("a", root="v")
+    stands(desk, "a", 60)
+    desk.start(steps=9)
+    assert not stands(desk, "a", 4, 60)
+    assert stands(desk, "a", 2, 64)
 
 
 # Messages that are lost
