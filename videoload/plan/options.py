@@ -48,11 +48,12 @@ class StreamOptions(TypedDict, total=False):
             default: True if ``shuffle`` is, and else False.
         ordered: Batches come in the order of their steps. False: as they get ready; the same
             batches, but their order depends on the workers. Default True.
-        on_error: What to do about a clip that cannot be decoded. ``"substitute"``, the default:
-            another clip, drawn from ``seed``, replaces it, and the video is listed in
-            `Stream.quarantine`. ``"skip"``, for evaluation: it is left out, so its batch is
-            smaller, and the video is listed. An empty batch does not come, so an epoch may have
-            fewer than ``len(stream)`` batches. ``"raise"``: the stream ends with VideoError.
+        on_error: What to do about a clip that cannot be decoded. ``"substitute"``: another clip,
+            drawn from ``seed``, replaces it, and the video is listed in `Stream.quarantine`.
+            ``"skip"``, for evaluation: the clip is left out, so its batch is smaller, and the video
+            is listed. An empty batch is not delivered, so an epoch may have fewer than
+            ``len(stream)`` batches. ``"raise"``: the stream ends with VideoError. Default
+            ``"substitute"``.
         max_bad: Share of the catalog's files, 0 to 1, that may be bad before the stream ends with
             TooManyBadVideos; 3 files always may. Default 0.01. The stream ends at the same batch as
             `decode_serially`, whatever was decoded ahead.
@@ -98,9 +99,10 @@ _HINTS = get_type_hints(StreamOptions, include_extras=True)
 DEFAULTS: dict[str, Any] = {name: hint.__metadata__[0] for name, hint in _HINTS.items()}
 
 
-def takes_options(function: F) -> F:
+def takes_options(function: F, *, on_error: OnError = "substitute") -> F:
     """Let a function with ``**options: Unpack[StreamOptions]`` show each of them in its signature
-    and its docstring, and name what was meant by a wrong one."""
+    and its docstring, and suggest a name for a misspelt one. ``on_error``: the function's own
+    default."""
     own = [
         parameter
         for parameter in inspect.signature(function).parameters.values()
@@ -109,13 +111,13 @@ def takes_options(function: F) -> F:
     options = [
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default,
                           annotation=_HINTS[name].__origin__)
-        for name, default in DEFAULTS.items()
+        for name, default in (DEFAULTS | {"on_error": on_error}).items()
     ]  # fmt: skip
     signature = inspect.signature(function).replace(parameters=[*own, *options])
     function.__signature__ = signature  # type: ignore[attr-defined]
     if function.__doc__:  # without -OO
         _, text = (StreamOptions.__doc__ or "").split("Attributes:\n")
-        text = textwrap.dedent(text).rstrip()
+        text = textwrap.dedent(text).rstrip().replace('``"substitute"``.', f'``"{on_error}"``.')
         function.__doc__ = re.sub(
             r"( +)\*\*options: .*", lambda at: textwrap.indent(text, at[1]), function.__doc__
         )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, Literal, NamedTuple, Unpack
 
 import numpy as np
@@ -123,7 +124,7 @@ class Evaluation(NamedTuple):
         return "\n".join(lines)
 
 
-@takes_options
+@partial(takes_options, on_error="skip")
 def evaluate(
     model: Any,
     client: Client,
@@ -144,8 +145,7 @@ def evaluate(
 
     What is measured follows from the catalog. Classes: accuracy and confusion. Numbers: MAE, RMSE
     and R2 of each. Targets of 0 and 1 in several columns (multi-hot), and all other measures: give
-    ``labels`` and ``scores`` to scikit-learn. Clips that cannot be decoded are left out, unless
-    ``on_error`` says otherwise.
+    ``labels`` and ``scores`` to scikit-learn.
 
     Args:
         model: A Keras model; or a function that is called with the clips of a batch, an array [B,
