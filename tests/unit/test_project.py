@@ -44,3 +44,9 @@ def test_links_and_pictures_of_the_readme_work_elsewhere() -> None:
         begin = f"https://{host}/videoload/videoload/{middle}"
         assert link.startswith(begin), link
         assert (PROJECT / link.removeprefix(begin).partition("#")[0]).exists(), link
+
+
+def test_the_tests_that_the_promises_name_exist() -> None:
+    page = (PROJECT / "docs/rely/promises.md").read_text()
+    named = re.findall(r"`((?:unit|integration|faults)/[\w/]+\.py)`", page)
+    assert named and not [path for path in named if not (PROJECT / "tests" / path).exists()]
