@@ -61,9 +61,12 @@ def test_clips_of_a_batch_follow_from_its_frames_if_it_has_a_number_of_them() ->
 @pytest.mark.parametrize("function", [Client.stream, decode_serially, evaluate])
 def test_help_shows_each_option_and_a_wrong_word_names_the_right_one(function: Any) -> None:
     shown = inspect.signature(function).parameters
-    for name, default in DEFAULTS.items():
+    own = {"on_error": "skip"} if function is evaluate else {}
+    for name, default in (DEFAULTS | own).items():
         assert (shown[name].kind, shown[name].default) == (shown[name].KEYWORD_ONLY, default)
         assert f"  {name}: " in (function.__doc__ or "")
+    text = " ".join((function.__doc__ or "").split())
+    assert f'Default ``"{own.get("on_error", "substitute")}"``.' in text
     assert not any(each.kind is each.VAR_KEYWORD for each in shown.values())
     for word, meant in (("shufle", "shuffle"), ("bucket", "buckets")):
         with pytest.raises(TypeError, match=f"{word}.*{meant}"):
