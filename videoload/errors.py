@@ -101,6 +101,7 @@ class Fault(Enum):
     COPY = "copy"  # this worker's copy of the file is missing, or another one
     UNREAD = "unread"  # the file may well be there, and cannot be read now
     AWAY = "away"  # ... nor can any other file of the root
+    REWRITTEN = "rewritten"  # many videos are not where they were listed: the stream cannot go on
 
 
 class VideoloadError(Exception):
@@ -161,6 +162,10 @@ class OneClipError(VideoError):
 
 class StorageError(VideoloadError):
     """The bucket or web server of a root cannot be used or does not answer, or a folder is away."""
+
+
+class RewrittenError(StorageError):
+    """A file that holds many videos is not the one that they were listed from."""
 
 
 class TooManyBadVideos(VideoloadError):  # noqa: N818 - it names a count, not a kind of error

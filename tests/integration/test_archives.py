@@ -3,6 +3,7 @@
 import io
 import os
 import re
+import shutil
 import signal
 import subprocess
 import tarfile
@@ -16,12 +17,15 @@ import pytest
 import videoload as vl
 from tests.support.digests import digest, digests
 from tests.support.object_server import ObjectServer
-from tests.support.servers import objects
+from tests.support.servers import bucket, objects
 from tests.support.videos import make_avi
 from videoload import Catalog, Client, ClipSpec, decode_serially
-from videoload.errors import CatalogError, StorageError, VideoError
+from videoload.errors import CatalogError, StorageError, TooManyBadVideos, VideoError
+from videoload.tools.indexing import make_index
+from videoload.tools.scan import scan
 
 SPEC = ClipSpec(frames=4, stride=2, size=(32, 32), resize=40, sampling="random", short="hold")
+DENSE = ClipSpec(frames=4, stride=2, size=(32, 32), sampling="dense")
 COUNT = 12
 
 
@@ -63,31 +67,58 @@ def by_gnu(home: Path, path: Path) -> None:
     subprocess.run(["tar", "--sort=name", "-cf", path, "-C", home, "."], check=True)
 
 
+def by_bsdtar(home: Path, path: Path) -> None:
+    if shutil.which("bsdtar") is None:
+        pytest.skip("needs bsdtar")
+    names = sorted(file.name for file in home.iterdir())
+    subprocess.run(["bsdtar", "-cf", path, "-C", home, *names], check=True)
+
+
+def by_zip(home: Path, path: Path) -> None:
+    if shutil.which("zip") is None:
+        pytest.skip("needs zip")
+    names = sorted(file.name for file in home.iterdir())
+    subprocess.run(["zip", "-q", "-0", path, *names], cwd=home, check=True)
+
+
+def by_webdataset(home: Path, path: Path) -> None:
+    webdataset = pytest.importorskip("webdataset", reason="needs webdataset")
+    with webdataset.TarWriter(str(path)) as writer:
+        for n in range(COUNT):
+            files = {field: home / f"{n:04}.{field}" for field in ("avi", "txt", "cls", "json")}
+            sample = {field: file.read_bytes() for field, file in files.items()}
+            writer.write({"__key__": f"{n:04}", **sample})
+
+
 WRITERS: dict[str, Callable[[Path, Path], None]] = {
     "ustar": lambda home, path: packed(home, path, tarfile.USTAR_FORMAT),
     "pax": lambda home, path: packed(home, path, tarfile.PAX_FORMAT),
     "gnu": by_gnu,
+    "gnu by tarfile": lambda home, path: packed(home, path, tarfile.GNU_FORMAT),
+    "bsdtar": by_bsdtar,
+    "webdataset": by_webdataset,
     "zip": zipped,
+    "zip -0": by_zip,
 }
 
 
 def in_shards(home: Path, root: Path, writer: str = "pax") -> Catalog:
-    WRITERS[writer](home, root / f"0.{'zip' if writer == 'zip' else 'tar'}")
+    WRITERS[writer](home, root / f"0.{'zip' if 'zip' in writer else 'tar'}")
     return Catalog.from_shards(
         str(root / "*.*"), label="cls", targets={"caption": "txt", "worker": "json:worker"}
     )
 
 
-def reference(home: Path) -> Catalog:
+def reference(home: Path, begins: str = "", root: Path | None = None) -> Catalog:
     rows = range(COUNT)
     table = {
-        "path": [f"{n:04}.avi" for n in rows],
+        "path": [f"{begins}{n:04}.avi" for n in rows],
         "label": [str(n % 3) for n in rows],
         "caption": [f"caption {n}" for n in rows],
         "worker": [f"w{n % 2}" for n in rows],
     }
     targets = {"caption": "caption", "worker": "worker"}
-    return Catalog.from_table(table, home, label="label", targets=targets)
+    return Catalog.from_table(table, root or home, label="label", targets=targets)
 
 
 @pytest.mark.parametrize("writer", WRITERS)
@@ -95,6 +126,31 @@ def test_members_are_the_files_of_a_folder(home: Path, tmp_path: Path, writer: s
     catalog = in_shards(home, tmp_path, writer)
     expected = digest(decode_serially(reference(home), SPEC, 4, shuffle=True, seed=3))
     assert digest(decode_serially(catalog, SPEC, 4, shuffle=True, seed=3)) == expected
+    names = tuple(path.partition("/")[2] for path in catalog.paths)
+    listed = reference(home, f"{catalog.paths[0].partition('/')[0]}/", tmp_path)
+    assert names == reference(home).paths
+    assert digest(decode_serially(listed, SPEC, 4, shuffle=True, seed=3)) == expected
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", [1, 2, 4])
+def test_any_number_of_workers_gives_the_members_of_any_archive(
+    home: Path, tmp_path: Path, workers: int
+) -> None:
+    how: Any = {"shuffle": True, "seed": 3}
+    expected = digest(decode_serially(reference(home), SPEC, 2, **how, start_step=0, epochs=2))
+    with Client(workers=workers) as client:
+        for n, writer in enumerate(WRITERS):
+            (root := tmp_path / str(n)).mkdir()
+            try:
+                catalog = in_shards(home, root, writer)
+            except pytest.skip.Exception:
+                continue
+            batches = client.stream(catalog, SPEC, 2, **how).batches(start_step=0, epochs=2)
+            first = next(batches)
+            if n == 0:
+                os.kill(client.workers[0].pid, signal.SIGKILL)
+            assert digest([first, *batches]) == expected, writer
 
 
 def test_a_stream_of_shards_survives_a_worker_and_goes_on_in_mid_epoch_with_other_ranks(
@@ -136,6 +192,65 @@ def test_a_shard_that_is_rewritten_in_a_stream_gives_its_own_videos_or_one_error
         list(batches)
 
 
+def test_workers_read_members_where_they_were_listed(home: Path, tmp_path: Path) -> None:
+    """None of them walks a shard: this one cannot be walked any more."""
+    (tmp_path / "0").write_text("in front")
+    with tarfile.open(tmp_path / "0.tar", "w") as archive:
+        for file in (tmp_path / "0", *sorted(home.iterdir())):
+            archive.add(file, file.name)
+    targets = {"caption": "txt", "worker": "json:worker"}
+    catalog = Catalog.from_shards(str(tmp_path / "*.tar"), label="cls", targets=targets)
+    listed = Catalog.from_table({"path": catalog.paths}, tmp_path)
+    with (tmp_path / "0.tar").open("r+b") as written:
+        written.write(b"damaged")
+    how: Any = {"start_step": 0, "epochs": 1}
+    expected = digest(decode_serially(reference(home), SPEC, 4, shuffle=True, seed=3, **how))
+    assert digest(decode_serially(catalog, SPEC, 4, shuffle=True, seed=3, **how)) == expected
+    with Client(workers=2) as client:
+        stream = client.stream(catalog, SPEC, 4, shuffle=True, seed=3)
+        assert digest(stream.batches(**how)) == expected
+    with Client(workers=1) as client, pytest.raises(TooManyBadVideos):
+        list(client.stream(listed, SPEC, 4).batches(**how))
+
+
+def test_places_decide_nothing(home: Path, tmp_path: Path) -> None:
+    catalog = in_shards(home, tmp_path)
+    listed = reference(home, "0.tar/", tmp_path)
+    assert listed == catalog
+    assert [part.paths for part in listed.split(0.5)] == [part.paths for part in catalog.split(0.5)]
+    with Client(workers=1) as client:
+        streams = [client.stream(each, SPEC, 4, shuffle=True, seed=3) for each in (catalog, listed)]
+        assert streams[0].fingerprint == streams[1].fingerprint
+        batches = iter(streams[0])
+        next(batches)
+        streams[1].load_state_dict(streams[0].state_dict())
+        assert digest([next(iter(streams[1]))]) == digest([next(batches)])
+    assert "places" not in repr(catalog[0])
+
+
+@pytest.mark.parametrize("when", ["before", "during"])
+def test_a_shard_that_was_rewritten_is_one_error_of_a_client(
+    home: Path, tmp_path: Path, when: str
+) -> None:
+    catalog = in_shards(home, tmp_path)
+    with tarfile.open(tmp_path / "new", "w") as archive:
+        archive.add(home / "0000.avi", "0000.avi")
+        for n in range(1, COUNT):  # other videos of these sizes
+            entry = tarfile.TarInfo(f"other-{n}.avi")
+            entry.size = (home / f"{n:04}.avi").stat().st_size
+            archive.addfile(entry, io.BytesIO(bytes(entry.size)))
+    with Client(workers=2) as client:
+        stream = client.stream(catalog, SPEC, 2, shuffle=True, seed=3, max_bad=1.0)
+        batches = stream.batches(start_step=0, epochs=99)
+        if when == "during":
+            expected = decode_serially(catalog, SPEC, 2, shuffle=True, seed=3, start_step=0)
+            assert digest([next(batches)]) == digest([next(expected)])
+        (tmp_path / "new").replace(tmp_path / "0.tar")
+        with pytest.raises(StorageError, match=r"0\.tar"):
+            list(batches)
+        assert not stream.quarantine
+
+
 def test_one_file_of_an_archive_is_opened_scanned_and_listed_like_others(
     home: Path, tmp_path: Path
 ) -> None:
@@ -149,6 +264,46 @@ def test_one_file_of_an_archive_is_opened_scanned_and_listed_like_others(
     assert (catalog[3].path, catalog.classes) == (path, ("run",))
     with pytest.raises(CatalogError, match="from_shards"):
         Catalog.from_folder(tmp_path / "run")
+
+
+def test_commands_and_models_see_the_members_of_an_archive(home: Path, tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    WRITERS["pax"](home, tmp_path / "run" / "x.tar")
+    catalog = Catalog.from_folder(tmp_path)
+    rows = scan(catalog, processes=1)
+    assert [row.path for row in rows] == [f"run/x.tar/{n:04}.avi" for n in range(COUNT)]
+    assert [row.frames for row in rows] == [20 + n for n in range(COUNT)]
+    found = []
+    with Client(workers=1) as client:
+        for each, name in ((catalog, "inside"), (reference(home), "outside")):
+            picture = tmp_path / f"{name}.png"
+            client.stream(each, SPEC, 4).preview(picture, 1)
+            made = vl.predict(lambda clips: clips.reshape(len(clips), -1), client, each, DENSE)
+            found.append((picture.exists(), [file.scores.tobytes() for file in made.files]))
+    assert found[0] == found[1]
+
+
+@pytest.mark.usefixtures("server")  # obstore keeps an event loop from the first request on
+def test_a_bucket_gives_the_shards_of_a_pattern_alone(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = ("train-0.tar", "train-1.tar", "val-0.tar", "more/train-2.tar", "trainer.tar")
+    for name in names:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        WRITERS["pax"](home, tmp_path / name)
+    with bucket(tmp_path) as environment:
+        for name, value in environment.items():
+            monkeypatch.setenv(name, value)
+        for given in ("s3://clips/data/train-*.tar", "s3://clips/data/train-{0..1}.tar"):
+            catalog = Catalog.from_shards(given, label="cls")
+            assert {path.partition("/")[0] for path in catalog.paths} == {*names[:2]}
+        everything = Catalog.from_folder("s3://clips/data", label=None)
+        assert everything.paths == Catalog.from_folder(tmp_path, label=None).paths
+        assert len(everything) == len(names) * COUNT
+        local = Catalog.from_shards(f"{tmp_path}/train-*.tar", label="cls")
+        how: Any = {"shuffle": True, "seed": 3, "start_step": 0, "epochs": 1}
+        expected = digest(decode_serially(local, SPEC, 4, **how))
+        assert digest(decode_serially(catalog, SPEC, 4, **how)) == expected
 
 
 def test_shards_below_a_url_are_read_by_ranges(
@@ -191,6 +346,27 @@ def test_a_shard_that_is_rewritten_below_a_url_is_one_error(
     new.replace(shard)
     with pytest.raises(StorageError, match=r"r\.tar"):
         list(batches)
+
+
+def test_shards_whose_index_lies_beside_them_are_not_walked(
+    home: Path, server: ObjectServer, tmp_path: Path
+) -> None:
+    for n in range(3):
+        WRITERS["pax"](home, server.folder / f"i-{n}.tar")
+    index, url = server.folder / ".videoload-index", f"{server.url}/i-{{0..2}}.tar"
+    listed = Catalog.from_shards(url)
+    assert make_index(listed, str(index), processes=1).files == len(listed)
+    before = len(server.requests)
+    assert Catalog.from_shards(url) == listed
+    assert len(server.requests) - before <= 2 + 3  # the index, and a byte of each shard
+    assert Catalog.from_shards(url, targets={"caption": "txt"}).targets is not None
+    WRITERS["gnu"](home, server.folder / "i-1.tar")  # it is not what the index says
+    assert Catalog.from_shards(url) == listed
+    how: Any = {"start_step": 0, "epochs": 1}
+    local = Catalog.from_shards(f"{server.folder}/i-{{0..2}}.tar")
+    expected = digest(decode_serially(local, SPEC, 4, **how))
+    assert digest(decode_serially(listed, SPEC, 4, **how)) == expected
+    index.unlink()
 
 
 def test_the_headers_of_a_shard_are_few_of_its_bytes(server: ObjectServer) -> None:

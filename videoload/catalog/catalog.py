@@ -33,7 +33,7 @@ from videoload.catalog.folders import (
 )
 from videoload.catalog.missing_files import root_of
 from videoload.catalog.shards import read_shards
-from videoload.catalog.table import Column, Ints, MixPart, Seconds, Table, columns_of
+from videoload.catalog.table import HINTS, Column, Ints, MixPart, Seconds, Table, columns_of
 from videoload.catalog.table_rows import rows_of
 from videoload.catalog.tables import (
     PartColumns,
@@ -643,7 +643,7 @@ class Catalog:
     def __getitem__(self, index: SupportsIndex | slice) -> Video | Catalog:
         if isinstance(index, slice):
             return self.subset(np.arange(len(self))[index])
-        return self._table.video(index)
+        return self._table.video(index, HINTS)
 
     def __iter__(self) -> Iterator[Video]:
         return map(self.__getitem__, range(len(self)))

@@ -19,7 +19,7 @@ from videoload.clips.rows import OF_FILE, Video
 from videoload.clips.sample_spec import SampleSpec
 from videoload.errors import SpecError, named
 
-_UNTOLD = OF_FILE | {"box"}
+_UNTOLD = OF_FILE - {"places"} | {"box"}
 
 
 def check_boxes(catalog: Catalog, videos: range) -> None:

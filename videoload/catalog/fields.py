@@ -7,9 +7,10 @@ key.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from functools import partial
 from typing import Any
 
 from videoload.catalog.columns import Listed
@@ -45,22 +46,23 @@ def fields_in(columns: Iterable[str]) -> set[str]:
 
 
 def cells_in(
-    opened: OpenFile, begin: int, size: int, path: str, field: str, columns: Iterable[str]
+    read: Callable[[], bytes], size: int, path: str, field: str, columns: Collection[str]
 ) -> dict[str, Any]:
-    """The cells of these columns that a field has: its text, or values of its JSON. Raises
-    CatalogError, OSError."""
+    """The cells of these columns that a field has: its text, or values of its JSON. ``read`` gives
+    its bytes, and may raise ValueError. Raises CatalogError, OSError."""
     if size > _MAX_TEXT:
         raise CatalogError(f"{path} has more than {_MAX_TEXT} bytes")
     found: dict[str, Any] = {}
     try:
-        text = bytes(opened.pread(size, begin)).decode()
+        text = read().decode()
         if field in columns:
             found[field] = text
         if any(column.startswith(f"{field}:") for column in columns):
             values = json.loads(text)
             if not isinstance(values, dict):
                 raise CatalogError(f"{path} is no JSON object")
-            found |= {f"{field}:{key}": value for key, value in values.items()}
+            named = ((f"{field}:{key}", value) for key, value in values.items())
+            found |= {name: value for name, value in named if name in columns}
     except ValueError as error:
         if isinstance(error, CatalogError):
             raise
@@ -98,6 +100,10 @@ def with_fields(listed: Listed, home: str, targets: TargetColumns) -> Listed:
     return listed
 
 
+def _whole(opened: OpenFile, size: int) -> bytes:
+    return bytes(opened.pread(size, 0))
+
+
 def _beside(storage: Storage, path: str, columns: set[str]) -> dict[str, Any]:
     """The cells of a video. Raises CatalogError, VideoError, StorageError, OSError."""
     cells: dict[str, Any] = {}
@@ -110,5 +116,6 @@ def _beside(storage: Storage, path: str, columns: set[str]) -> dict[str, Any]:
                 raise
             continue
         with closing(file.open()) as opened:
-            cells |= cells_in(opened, 0, file.size, name, field, columns)
+            text = partial(_whole, opened, file.size)
+            cells |= cells_in(text, file.size, name, field, columns)
     return cells

@@ -5,12 +5,16 @@ from __future__ import annotations
 import os
 import posixpath
 import sys
+import threading
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice
 from pathlib import Path, PurePath
+from typing import TypeVar
 
 from videoload.catalog.chains import chained
 from videoload.catalog.columns import (
@@ -27,10 +31,14 @@ from videoload.catalog.columns import (
 )
 from videoload.errors import CatalogError, StorageError, VideoError
 from videoload.logs import Log
-from videoload.storage.files import Folder
-from videoload.storage.roots import files_below, folders_in, is_url, pinned_url
+from videoload.storage.cache_directories import cache_folder
+from videoload.storage.files import Storage, retry_if_replaced
+from videoload.storage.index_file import DatasetIndex
+from videoload.storage.kept_rows import KeptRows
+from videoload.storage.roots import files_below, folders_in, is_url, open_storage, pinned_url
+from videoload.storage.shards import PLACE
 from videoload.storage.shards import SUFFIXES as ARCHIVES
-from videoload.storage.shards import walk
+from videoload.versions import index_software
 
 SUFFIXES = (  # of videos
     ".avi", ".mp4", ".mkv", ".mov", ".webm", ".m4v", ".mpg", ".mpeg", ".mts", ".m2ts", ".flv",
@@ -42,6 +50,8 @@ BY_FOLDER = "<class>/"  # as ``label``: the sub-folders are the classes
 _TRAIN = ("train", "training")
 _TEST = ("test", "testing", "val", "valid", "validation")
 _NAMED = some([f"*{suffix}" for suffix in SUFFIXES])
+_AT_ONCE = 16  # archives below a URL
+T = TypeVar("T")
 _NO_TEXT = "names that are not a line of UTF-8 text"
 
 _log = Log(__name__)
@@ -68,7 +78,8 @@ class Found:
     videos: list[str] = field(default_factory=list)
     folders: list[str] = field(default_factory=list)
     passed: Counter[str] = field(default_factory=Counter)
-    has_archives: bool = False
+    archives: list[str] = field(default_factory=list)
+    places: dict[str, bytes] = field(default_factory=dict)  # of videos in archives
     _linked: set[Path] = field(default_factory=set)
 
     def __post_init__(self) -> None:
@@ -77,6 +88,10 @@ class Found:
             self._look_below_url(self.top)
         else:
             self._look_in(self.top, self.base.rstrip("/"), is_top=True)
+        for inside in in_archives(self.top, self.archives, members_of) if self.archives else ():
+            videos = {path: at for path, at in inside.items() if path.lower().endswith(SUFFIXES)}
+            self.videos += videos
+            self.places |= videos
         self.folders = sorted({*self.folders})
         self.videos.sort(key=posixpath.split)  # as Keras does
 
@@ -99,6 +114,8 @@ class Found:
                 self.folders.append(first)
             if path.lower().endswith(SUFFIXES) and is_text_line(path):
                 self.videos.append(path)
+            elif is_archive(path) and is_text_line(path):
+                self.archives.append(path)
             else:
                 self.passed[_kind(path)] += 1
 
@@ -121,9 +138,7 @@ class Found:
             elif is_video and not is_folder and (is_link or entry.is_file()):
                 self.videos.append(posixpath.join(folder, entry.name))
             elif is_fit and not is_link and is_archive(entry.name) and entry.is_file():
-                inside = members_of(root, posixpath.join(folder, entry.name))
-                self.videos += [path for path in inside if path.lower().endswith(SUFFIXES)]
-                self.has_archives = True
+                self.archives.append(posixpath.join(folder, entry.name))
             else:
                 self.passed["linked folders" if is_folder and is_link else _kind(entry.name)] += 1
         if is_top:
@@ -144,15 +159,51 @@ def is_archive(name: str) -> bool:
     return name.lower().endswith(ARCHIVES)
 
 
-def members_of(root: Path, path: str) -> list[str]:
-    """The paths of the members of an archive below a folder. Raises CatalogError."""
-    try:
-        found = walk(path, Folder(root).resolve(path))
-    except (VideoError, StorageError) as error:
-        raise CatalogError(f"{root}: {error}") from None
+def members_of(storage: Storage, path: str) -> dict[str, bytes]:
+    """The paths of the members of an archive, and their places. Raises CatalogError, VideoError,
+    StorageError, FileReplacedError."""
+    with storage.reading(path, lambda: None):
+        archive = storage.resolve(path)
+        found = storage.contents(path, archive)
+        archive.check()
     if found.flaw:
-        raise CatalogError(f"{root}/{path} {found.flaw}")
-    return [f"{path}/{name}" for name in found.members if is_text_line(name)]
+        raise CatalogError(f"{storage.root}/{path} {found.flaw}")
+    return {
+        f"{path}/{each.name}": b"" if each.link else PLACE.pack(each.at, each.size)
+        for each in found
+        if is_text_line(each.name) and not any(map(is_hidden, each.name.split("/")))
+    }
+
+
+def in_archives(
+    top: Path | str, paths: Sequence[str], work: Callable[[Storage, str], T]
+) -> Iterator[T]:
+    """What ``work`` makes of each archive, below a URL of several at a time. Storages know what was
+    found out of archives before, on this host or beside them. Raises CatalogError."""
+    opened, own = list[Storage](), threading.local()
+    cache, software = cache_folder(None), index_software()
+
+    def in_thread(path: str) -> T:
+        if not hasattr(own, "storage"):
+            own.storage = open_storage(top)
+            own.storage.keep(rows)
+            opened.append(own.storage)
+        try:
+            return retry_if_replaced(path, partial(work, own.storage, path))
+        except (VideoError, StorageError, OSError) as error:
+            raise CatalogError(f"{top}: {error}") from None
+
+    storage = open_storage(top)
+    opened.append(storage)
+    of_set = DatasetIndex(None, storage, cache, software)
+    rows = KeptRows(cache, storage.root, software, of_set)
+    try:
+        with ThreadPoolExecutor(_AT_ONCE if isinstance(top, str) else 1) as threads:
+            yield from threads.map(in_thread, paths)
+    finally:
+        rows.close()
+        for each in opened:
+            each.close()
 
 
 @contextmanager
@@ -203,7 +254,8 @@ def read_folder(
     paths = found.videos
     if chain is not None:
         paths, labels = chained(paths, labels, chain, str(home))
-    return Listed(paths, {"label": labels}, names, top, where=lambda _: str(home))
+    places = [found.places.get(path, b"") for path in paths] if found.places else None
+    return Listed(paths, {"label": labels, "places": places}, names, top, where=lambda _: str(home))
 
 
 def _by_folder(
@@ -226,7 +278,7 @@ def _by_folder(
     found.videos = [path for name in names for path in of_folder.get(name, ())]
     if not found.videos:
         hint = f"it has {len(found.folders)} class sub-folders (hidden ones do not count)"
-        if loose and found.has_archives and not found.folders:
+        if loose and found.archives and not found.folders:
             hint = f"the {len(loose)} videos lie in archives: Catalog.from_shards lists them"
         elif loose:
             hint = (

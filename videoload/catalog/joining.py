@@ -103,7 +103,8 @@ def file_rows(catalog: Catalog, side: int | None = None) -> Catalog:
     those number ``side``."""
     table = catalog._table
     if side is not None and catalog._sample_parts is not None:
-        table = table.replaced([parts_of(path)[side] for path in table.paths])
+        columns = {name: column for name, column in table.columns.items() if name != "places"}
+        table = table.replaced([parts_of(path)[side] for path in table.paths], columns)
     return catalog._replaced(
         table=table, parts=(), classes=(), targets=None, windows=None, sample_parts=None
     )

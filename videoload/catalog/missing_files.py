@@ -9,7 +9,7 @@ from itertools import chain
 from pathlib import Path
 
 from videoload.catalog.columns import PathLike, some
-from videoload.catalog.folders import Found, members_of
+from videoload.catalog.folders import Found, in_archives, members_of
 from videoload.errors import CatalogError
 from videoload.logs import Log
 from videoload.storage.files import file_like
@@ -54,7 +54,8 @@ def check_there(root: Path, paths: Iterable[str], source: str) -> None:
             try:
                 names[folder] = {*os.listdir(root / posixpath.normpath(folder))}
             except NotADirectoryError:
-                names[folder] = _names_in_archive(root, posixpath.normpath(folder))
+                names |= _names_in_archive(root, posixpath.normpath(folder))
+                names.setdefault(folder, set())
             except (OSError, ValueError):  # no name of a folder, which the catalog refuses
                 names[folder] = set()
         if name not in names[folder]:
@@ -73,13 +74,15 @@ def check_there(root: Path, paths: Iterable[str], source: str) -> None:
         )  # fmt: skip
 
 
-def _names_in_archive(root: Path, folder: str) -> set[str]:
-    """The names of the members in an archive, or in a folder of it. Raises CatalogError."""
-    archive = folder
+def _names_in_archive(root: Path, folder: str) -> dict[str, set[str]]:
+    """The names of the members in an archive above a folder, by the folders in it. Raises
+    CatalogError."""
+    archive, names = folder, dict[str, set[str]]()
     while not (root / archive).is_file():
         archive = posixpath.dirname(archive)
-    steps = (posixpath.split(path) for path in members_of(root, archive))
-    return {name for above, name in steps if above == folder}
+    for above, name in map(posixpath.split, *in_archives(root, [archive], members_of)):
+        names.setdefault(above, set()).add(name)
+    return names
 
 
 def find_by_name(

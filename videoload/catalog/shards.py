@@ -11,50 +11,75 @@ import fnmatch
 import glob
 import itertools
 import os
-import posixpath
 import re
+import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from videoload.catalog.columns import Listed, PathLike, is_list, is_text_line, some
 from videoload.catalog.fields import cells_in, fields_in, requested, roles_of
-from videoload.catalog.folders import SUFFIXES, open_root, refusing
+from videoload.catalog.folders import SUFFIXES, in_archives, open_root, refusing
 from videoload.catalog.table_rows import Rows
-from videoload.catalog.tables import PartColumns, TargetColumns, read_table
-from videoload.errors import CatalogError, FileReplacedError, StorageError, VideoError
+from videoload.catalog.tables import PLACES, PartColumns, TargetColumns, read_table
+from videoload.errors import CatalogError
 from videoload.logs import Log
-from videoload.storage.archives import Member
-from videoload.storage.files import Storage
-from videoload.storage.roots import files_below, is_url, open_storage
-from videoload.storage.shards import walk
+from videoload.storage.archives import Member, Read, member_at
+from videoload.storage.files import Storage, VideoFile
+from videoload.storage.roots import files_below, is_url
+from videoload.storage.shards import PLACE, Contents, reading
 
 _MAX_NAMES = 1_000_000  # that braces may stand for
 _BRACES = re.compile(r"\{([^{}]*)\}")
 _RANGE = re.compile(r"(\d+)\.\.(\d+)")
 _SPECIAL = re.compile(r"[*?\[{]")
 _KEY = "__key__"
-_AT_ONCE = 16  # shards below a URL
+_UNKNOWN = bytes(PLACE.size)  # of a hard link: its own header has no bytes
 
 _log = Log(__name__)
 
 
-@dataclass
+@dataclass(slots=True)
 class _Sample:
+    """A sample: the fields that may be its videos, `PLACE` of each, and the cells that are asked
+    for. There may be a million of them."""
+
     shard: str
     key: str
-    members: dict[str, Member] = field(default_factory=dict)  # by field
-    paths: dict[str, str] = field(default_factory=dict)
-    cells: dict[str, Any] = field(default_factory=dict)
+    videos: tuple[str, ...] = ()
+    places: bytes = b""
+    cells: Mapping[str, Any] | None = None
 
-    @property
-    def videos(self) -> list[str]:
-        """The fields that are videos by their names."""
-        return [name for name in self.members if f".{name}".lower().endswith(SUFFIXES)]
+    def path(self, name: str) -> str:
+        return f"{self.shard}/{self.key}.{name}"
+
+    def place(self, names: Sequence[str]) -> bytes:
+        each = [self.videos.index(name) * PLACE.size for name in names]
+        return b"".join([self.places[at : at + PLACE.size] for at in each])
+
+
+@dataclass
+class _Wanted:
+    """What is asked for: the ``fields`` that are videos, [] for those that are named so, and the
+    columns of ``cells``, some of which come from files of these ``texts``."""
+
+    fields: Sequence[str]
+    cells: set[str]
+    texts: set[str] = field(init=False)
+    there: Counter[str] = field(default_factory=Counter)  # fields
+    odd: tuple[str, str] | None = None  # a key, and a field that may be a part of it
+
+    def __post_init__(self) -> None:
+        self.texts = fields_in(self.cells)
+
+    def is_video(self, key: str, name: str) -> bool:
+        is_named_so = f".{name}".lower().endswith(SUFFIXES)
+        if is_named_so and "." in name and name not in self.fields:
+            self.odd = self.odd or (key, name)
+        return name in self.fields if self.fields else is_named_so
 
 
 def read_shards(
@@ -69,68 +94,59 @@ def read_shards(
     """The samples in archives; see `Catalog.from_shards`."""
     top, names = _found(shards, root)
     columns = requested(targets, label, *(where if isinstance(where, Mapping) else ()))
-    samples = list(itertools.chain.from_iterable(_samples(top, names, columns)))
-    source = f"{top}/{names[0]}" + f" and {len(names) - 1} more" * (len(names) > 1)
-    parts = _parts(samples, source) if parts is None and video is None else parts
     of_parts = parts.values() if isinstance(parts, Mapping) else parts or ()
     fields = [video] if video is not None else list(of_parts)
-    chosen = [each for each in samples if _has(each, fields)]
-    _tell_left_out(samples, chosen, fields, source)
+    wanted = _Wanted(fields, columns)
+    found = in_archives(top, names, partial(_samples_of, wanted))
+    samples = list(itertools.chain.from_iterable(found))
+    source = f"{top}/{names[0]}" + f" and {len(names) - 1} more" * (len(names) > 1)
     if not fields:
-        for each in chosen:
-            each.paths["video"] = each.paths[each.videos[0]]
-    for each in chosen:
-        _check(each, fields or each.videos[:1])
-    every = dict.fromkeys(name for each in chosen for name in (*each.paths, *each.cells))
-    rows = Rows(
-        {name: [each.cells.get(name, each.paths.get(name)) for each in chosen] for name in every},
-        source,
-        lambda i: f"{top}/{chosen[i].shard}/{chosen[i].key}",
-    )
+        parts, fields = _parts(samples, source)
+    chosen = [each for each in samples if each.videos and {*fields} <= {*each.videos}]
+    _tell_left_out(samples, chosen, wanted, fields, source)
+    cells: dict[str, list[Any]] = {
+        name: [each.path(name) for each in chosen] for name in fields
+    } or {"video": [each.path(each.videos[0]) for each in chosen]}
+    own = [each.cells or {} for each in chosen]
+    there = wanted.cells.intersection(itertools.chain.from_iterable(own))
+    cells |= {name: [row.get(name) for row in own] for name in there}
+    cells[PLACES] = [each.place(fields or each.videos[:1]) for each in chosen]
+    if _KEY in wanted.cells:
+        cells[_KEY] = [each.key for each in chosen]
+    rows = Rows(cells, source, lambda i: f"{top}/{chosen[i].shard}/{chosen[i].key}")
     roles = roles_of(path=video or "video", label=label, targets=targets, where=where, parts=parts)
     return read_table(rows, top, None, roles, look=False)
 
 
-def _has(sample: _Sample, fields: Sequence[str]) -> bool:
-    return all(name in sample.paths for name in fields) if fields else bool(sample.videos)
-
-
-def _check(sample: _Sample, fields: Sequence[str]) -> None:
-    for name in fields:
-        if flaw := sample.members[name].flaw:
-            raise CatalogError(f"{sample.paths[name]} {flaw}")
-
-
-def _parts(samples: Sequence[_Sample], source: str) -> PartColumns | None:
+def _parts(samples: Sequence[_Sample], source: str) -> tuple[PartColumns | None, list[str]]:
     """Several videos of a sample are its parts."""
-    several = next((each.videos for each in samples if len(each.videos) > 1), [])
+    several = next((each.videos for each in samples if len(each.videos) > 1), ())
     named = {re.sub(r"\W", "_", name.rpartition(".")[0] or name): name for name in several}
     if len(named) < len(several):
         raise CatalogError(f"{source}: name the parts of a sample: parts= of {some(several)}")
-    return named or None
+    return named or None, list(several)
 
 
 def _tell_left_out(
-    samples: Sequence[_Sample], chosen: Sequence[_Sample], fields: Sequence[str], source: str
-) -> None:
+    samples: Sequence[_Sample], chosen: Sequence[_Sample], wanted: _Wanted,
+    fields: Sequence[str], source: str,
+) -> None:  # fmt: skip
     """Log how many samples have no such video, and whose keys may be others than was meant."""
     what = some(fields) if fields else "video"
-    there = some([name for name, _ in Counter(f for s in samples for f in s.members).most_common()])
     if not chosen:
+        there = some([name for name, _ in wanted.there.most_common()])
         raise CatalogError(f"{source}: no sample has a {what}: their fields are {there or 'none'}")
     if len(chosen) < len(samples):
         _log.warning(
             "%s: %d of %d samples have no %s, and are left out", source,
             len(samples) - len(chosen), len(samples), what,
         )  # fmt: skip
-    for each in samples:
-        other = next((name for name in each.videos if "." in name and name not in fields), None)
-        if other is not None:
-            _log.warning(
-                "%s: %s.%s is the field %s of the key %s: the key ends at the first dot",
-                source, each.key, other, other, each.key,
-            )  # fmt: skip
-            return
+    if wanted.odd is not None:
+        key, name = wanted.odd
+        _log.warning(
+            "%s: %s.%s is the field %s of the key %s: the key ends at the first dot",
+            source, key, name, name, key,
+        )  # fmt: skip
 
 
 # Shards
@@ -198,55 +214,64 @@ def _without_braces(name: str) -> list[str]:
 # Samples
 
 
-def _samples(top: Path | str, names: Sequence[str], columns: set[str]) -> Iterator[list[_Sample]]:
-    """The samples of each shard; below a URL, of several at a time. Raises CatalogError."""
-
-    def of_shard(name: str) -> list[_Sample]:
-        storage = open_storage(top)
-        try:
-            with storage.reading(name, lambda: None):
-                return _samples_of(storage, name, columns)
-        except (VideoError, StorageError, FileReplacedError, OSError) as error:
-            raise CatalogError(f"{top}: {error or f'{name} changes while it is read'}") from None
-        finally:
-            storage.close()
-
-    with ThreadPoolExecutor(_AT_ONCE if isinstance(top, str) else 1) as threads:
-        yield from threads.map(of_shard, names)
-
-
-def _samples_of(storage: Storage, shard: str, columns: set[str]) -> list[_Sample]:
-    """The samples of a shard. Raises CatalogError, VideoError, StorageError, OSError."""
-    archive = storage.resolve(shard)
-    found = walk(shard, archive)
-    if found.flaw:
-        raise CatalogError(f"{storage.root}/{shard} {found.flaw}")
-    if found.doubles:
-        _log.warning("%s: %d members occur twice: the last ones are used", shard, found.doubles)
-    samples: dict[str, _Sample] = {}
-    latest = ""
-    for path, member in found.members.items():
-        folder, base = posixpath.split(path)
-        stem, _, name = base.partition(".")
-        key = posixpath.join(folder, stem)
-        if not stem or not name or not is_text_line(path):
-            continue
-        if key not in samples:
-            samples[key] = _Sample(shard, key, cells={_KEY: key})
-        elif key != latest:
-            raise CatalogError(
-                f"{storage.root}/{shard}: the files of {key!r} are not beside each other: "
-                f"{path} follows {latest!r}. Sort the members by their names"
-            )
-        latest = key
-        samples[key].members[name] = member
-        samples[key].paths[name] = f"{shard}/{path}"
-    with closing(archive.open()) as opened:
-        for sample in samples.values():
-            for name in fields_in(columns) & sample.members.keys():
-                member, path = sample.members[name], sample.paths[name]
+def _samples_of(wanted: _Wanted, storage: Storage, shard: str) -> list[_Sample]:
+    """The samples of a shard. Raises CatalogError, VideoError, StorageError, OSError,
+    FileReplacedError."""
+    with storage.reading(shard, lambda: None):
+        archive = storage.resolve(shard)
+        found = storage.contents(shard, archive)
+        if found.flaw:
+            raise CatalogError(f"{storage.root}/{shard} {found.flaw}")
+        if found.doubles:
+            _log.warning("%s: %d members occur twice: the last ones are used", shard, found.doubles)
+        samples, texts = _grouped(shard, found, wanted, f"{storage.root}/{shard}")
+        with reading(shard, archive) as read:  # whether it is still this archive
+            for sample, name, member in texts:
+                path = sample.path(name)
                 if member.flaw:
                     raise CatalogError(f"{path} {member.flaw}")
-                sample.cells |= cells_in(opened, member.begin, member.size, path, name, columns)
-    archive.check()
-    return list(samples.values())
+                text = partial(_text, read, archive, member)
+                found_ = cells_in(text, member.size, path, name, wanted.cells)
+                sample.cells = {**(sample.cells or {}), **found_}
+    return samples
+
+
+def _grouped(
+    shard: str, found: Contents, wanted: _Wanted, source: str
+) -> tuple[list[_Sample], list[tuple[_Sample, str, Member]]]:
+    """The samples of a shard, and the members that are texts. Raises CatalogError."""
+    samples, texts, latest = dict[str, _Sample](), list[tuple[_Sample, str, Member]](), ""
+    roles = dict[str, tuple[bool, bool]]()  # whether a field is a video, and a text
+    counts = Counter[str]()
+    for member in found:
+        folder, slash, base = member.name.rpartition("/")
+        stem, _, name = base.partition(".")
+        if not stem or not name or not is_text_line(member.name):
+            continue
+        key = folder + slash + stem
+        if key != latest:
+            if key in samples:
+                raise CatalogError(
+                    f"{source}: the files of {key!r} are not beside each other: {member.name} "
+                    f"follows {latest!r}. Sort the members by their names"
+                )
+            sample, latest = samples.setdefault(key, _Sample(shard, key)), key
+        counts[name] += 1
+        if (role := roles.get(name)) is None:
+            role = roles[name] = wanted.is_video(key, name), name in wanted.texts
+        if role[0]:
+            if member.flaw and (wanted.fields or not sample.videos):
+                raise CatalogError(f"{shard}/{member.name} {member.flaw}")
+            sample.videos += (sys.intern(name),)
+            sample.places += PLACE.pack(member.at, member.size) if not member.link else _UNKNOWN
+        if role[1]:
+            texts.append((sample, name, member))
+    wanted.there.update(counts)
+    return list(samples.values()), texts
+
+
+def _text(read: Read, archive: VideoFile, member: Member) -> bytes:
+    found = member_at(read, archive.size, member.link or member.name, member.at, member.size)
+    if found is None:
+        raise ValueError("it is not where its archive says")
+    return read(found.begin, found.size)

@@ -16,6 +16,7 @@ from videoload.errors import CatalogError
 
 Ints = npt.NDArray[np.int64]
 Seconds = Sequence[float] | Sequence[float | None] | npt.NDArray[np.floating[Any]]
+HINTS = frozenset(("places",))  # that decide nothing
 Column = Sequence[int] | Sequence[int | None] | npt.NDArray[np.integer[Any]]
 
 
@@ -45,7 +46,7 @@ class Table:
     are allowed, if a segment occurs twice.
 
     ``columns`` has those in which something is given, by the field of `Video`: int64 [N], float64
-    [N], or for boxes float32 [N, 4].
+    [N], or for boxes float32 [N, 4], for places bytes [N].
     """
 
     __slots__ = ("columns", "paths")
@@ -179,10 +180,11 @@ class Table:
         return (
             isinstance(other, Table)
             and self.paths == other.paths
-            and self.columns.keys() == other.columns.keys()
+            and self.columns.keys() ^ other.columns.keys() <= HINTS
             and all(
                 np.array_equal(column, other.columns[name], equal_nan=True)
                 for name, column in self.columns.items()
+                if name not in HINTS
             )
         )
 
@@ -201,7 +203,7 @@ def _filled(columns: dict[str, npt.NDArray[Any]]) -> dict[str, npt.NDArray[Any]]
     for name, (_, default) in COLUMNS.items():
         column = columns.get(name)
         if column is not None and not np.array_equal(
-            column, np.broadcast_to(default, column.shape), equal_nan=True
+            column, np.broadcast_to(default, column.shape), equal_nan=column.dtype.kind == "f"
         ):
             column.setflags(write=False)
             found[name] = column
@@ -219,6 +221,8 @@ def _array(field: str, values: Any, count: int) -> npt.NDArray[Any]:
         values = values.filled(default) if values.ndim < 2 or field == "box" else values
     if not isinstance(values, np.ndarray):
         values = [default if value is None or value is np.ma.masked else value for value in values]
+    if default.dtype.kind == "S":
+        return np.array(values, np.bytes_)
     is_whole = default.dtype.kind == "i"
     try:
         array = np.array(values)

@@ -80,8 +80,9 @@ _MAX_TARGET = float(np.finfo(np.float32).max)
 _MAX_NUMBERED_CLASSES = 1_000_000  # a higher label is a timestamp or an id, not a class
 _EXACT = 1 << 24  # float32 has all whole numbers up to it
 _UNLABELLED = "-1"
+PLACES = "\0places"  # a column that no file of a table has: see `Video.places`
 OFFSET = "_offset_s"  # how the column of a part's offsets is named, after the part
-_READ_OTHERWISE = ("label", "box", "width", "height", "fingerprint")
+_READ_OTHERWISE = ("label", "box", "width", "height", "fingerprint", "places")
 
 
 def read_table(
@@ -139,6 +140,9 @@ class _TableReader:
         }
         columns["box"], targets = self._parsed("box", self._box), self._targets()
         columns["fingerprint"] = self._fingerprints()
+        if (places := self._rows.columns.get(PLACES)) is not None:
+            self._used.add(PLACES)
+            columns["places"] = [places[row] for row in self._left]
         columns |= {role: self._pixels(role) for role in ("width", "height")}
         given = None if classes is None else class_names(classes)
         labels, known, hot = self._labels(given, has_targets=targets is not None)

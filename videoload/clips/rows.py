@@ -19,11 +19,12 @@ Natural = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
 Seconds = Annotated[float, msgspec.Meta(ge=0, le=1e9)]
 _Moment = Annotated[float, msgspec.Meta(ge=0, le=sys.float_info.max)]  # of any table
 MAX_PATHS = 1 << 14  # characters of all files of a row
+_MAX_PLACES = 16 * MAX_PATHS // 2  # no path is shorter
 
 # A row travels with each clip: what it has from its defaults is left out, and names are short.
 _SHORT = {
     "path": "p", "start": "s", "end": "e", "start_s": "S", "end_s": "E", "at": "a", "at_s": "A",
-    "boxes": "b", "steps": "t",
+    "boxes": "b", "steps": "t", "places": "P",
 }  # fmt: skip
 
 
@@ -56,6 +57,8 @@ class Video(
         boxes: As workers are told it: float32 [n, 4], the box of all frames, or of those from
             ``start`` on; NaN, or no area: a frame has none. Default b"".
         steps: As workers are told it: when each step is shown. Default None.
+        places: As workers are told it: where the bytes of each file were seen when it was listed,
+            if that is a part of another file: a hint, which decides nothing. Default b"".
     """
 
     path: Annotated[str, msgspec.Meta(max_length=MAX_PATHS)]
@@ -73,6 +76,7 @@ class Video(
     fingerprint: Natural | None = None
     boxes: Annotated[bytes, msgspec.Meta(max_length=MAX_BOXES_BYTES)] = b""
     steps: StepTimes | None = None
+    places: Annotated[bytes, msgspec.Meta(max_length=_MAX_PLACES)] = b""
 
 
 def box_of(row: Video, frames: Ints) -> Box | None:
@@ -103,10 +107,11 @@ COLUMNS: dict[str, tuple[str, Any]] = {
     "width": ("width", UNKNOWN),
     "height": ("height", UNKNOWN),
     "fingerprint": ("fingerprints", UNKNOWN),
+    "places": ("places", np.bytes_(b"")),  # without the zeros at their ends
 }
 # These make no other segment of a file. Workers are told all the others, which decide its clips;
-# and boxes where they are used.
-OF_FILE = frozenset(("label", "frames", "width", "height", "fingerprint"))
+# places; and boxes where they are used.
+OF_FILE = frozenset(("label", "frames", "width", "height", "fingerprint", "places"))
 
 
 class Clip(NamedTuple):

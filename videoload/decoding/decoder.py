@@ -61,6 +61,7 @@ class Decoder:
         long."""
         native.silence_ffmpeg()
         self._storage = open_storage(root, folders.file_cache)
+        self.expect = self._storage.expect
         self.functions = Functions(transforms, on_call)
         self._files = OpenFiles()
         graphs, store = FilterGraphs(), None
@@ -101,6 +102,7 @@ class Decoder:
             StorageError: The storage does not give its files.
             TransformError: The user's function cannot be imported, or failed.
         """
+        self.expect(path, clips[0].row.places)
         run = Run(self, path, spec, clips, out)
         run.begin(tick)
         return run

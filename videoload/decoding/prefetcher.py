@@ -28,6 +28,7 @@ class Prefetcher:
     def prefetch(self, path: str, spec: SampleSpec, clips: Sequence[Clip]) -> None:
         """Fetch what the frames of these clips need, as far as it is known, and of other files the
         beginning. Nobody waits: all files are asked for at once."""
+        self._storage.expect(path, clips[0].row.places)
         with suppress(VideoError, StorageError, UnfitError):
             paths, spec = parts_in(path, spec)
             found = {

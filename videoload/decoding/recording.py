@@ -33,11 +33,11 @@ from videoload.decoding.videos import Videos
 from videoload.errors import ClosedError, SpecError, VideoError, errors_of, named
 from videoload.reading.frames import ReadPosition
 from videoload.reading.index import VideoIndex, open_video
-from videoload.reading.index_file import NAME
 from videoload.reading.video import VideoReader
 from videoload.stopwatch import Stopwatch
 from videoload.storage.cache_directories import CacheDirectories, cache_folder
 from videoload.storage.files import VideoFile, retry_if_replaced
+from videoload.storage.index_file import NAME
 from videoload.storage.paths import joined, pieces_of
 from videoload.storage.roots import index_of, is_url, open_storage, pinned_url
 

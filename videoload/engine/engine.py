@@ -493,7 +493,10 @@ class Engine:
             self._identified.append((stream.id, video, found))
             self.post(self._take_identified)
 
-        paths = {video: stream.catalog[video].path for video in videos}
+        rows = {video: stream.row_of(video) for video in videos}
+        paths = {video: row.path for video, row in rows.items()}
+        for row in rows.values():
+            stream.storage.expect(row.path, row.places)
         now = time.monotonic()
         self._looked_at |= {(stream.id, video): (now, path) for video, path in paths.items()}
         self._files.identify(stream.storage, paths, stream.files.salt, reply)

@@ -11,11 +11,12 @@ from videoload.reading.complete_decode import Report, decode_index
 from videoload.reading.containers import BrokenFileError
 from videoload.reading.index import KnownHeaders, VideoIndex, find_index
 from videoload.reading.index_cache import IndexCache
-from videoload.reading.index_file import DatasetIndex
 from videoload.reading.video import VideoReader
 from videoload.stopwatch import Stopwatch
 from videoload.storage.cache_directories import CacheDirectories
 from videoload.storage.files import Storage, Tick, VideoFile
+from videoload.storage.index_file import DatasetIndex
+from videoload.storage.kept_rows import KeptRows
 from videoload.versions import index_software
 
 _log = Log(__name__)
@@ -31,7 +32,8 @@ class Indexes:
         """``folders``: the cache on disk, and the index of the set."""
         software = index_software()
         of_set = DatasetIndex(folders.index, storage, folders.cache, software)
-        self._cache = IndexCache(folders.cache, storage.root, software, of_set)
+        self._rows = KeptRows(folders.cache, storage.root, software, of_set)
+        self._cache = IndexCache(self._rows)
         self._watch = watch
         self.begin = of_set.begin
         self._of_set = of_set
@@ -43,7 +45,7 @@ class Indexes:
     def serve(self, storage: Storage) -> None:
         """Be told of files by this, and tell it which versions are known."""
         self._of_set.serve(storage)
-        storage.last_version = self._cache.version
+        storage.keep(self._rows)
 
     def find(self, path: str, file: VideoFile, tick: Tick) -> tuple[VideoIndex, VideoReader | None]:
         """The index of a file, and the file if it is open now. Raises VideoError."""

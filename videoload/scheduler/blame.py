@@ -10,6 +10,7 @@ answered. From these alone follows what happens next (`Blame.decide`), and who m
     its file cannot be read, for less than a minute           RETRY, after a pause (see `files`)
     ... for a minute                                          BAD
     a local worker says that it cannot be decoded             BAD; END if it was the user's function
+                                                              or a file of many was rewritten
     another worker says so, and one that could be asked,      RETRY: one with another copy of the
       or has the right file, may come                         videos is asked first
     ... and two say so of the right file, or nobody is left   as if a local worker had said it
@@ -75,7 +76,7 @@ class Next(Enum):
 
 
 class Decision(NamedTuple):
-    """What follows, and why. ``fault``: of what kind a BAD clip is."""
+    """What follows, and why. ``fault``: of what kind it is."""
 
     next: Next
     reason: str = ""
@@ -235,6 +236,8 @@ def believed(said: Attempt) -> Decision:
     """What follows if this is so."""
     if said.fault in (Fault.FUNCTION, Fault.CODE):
         return Decision(Next.END, said.reason)
+    if said.fault is Fault.REWRITTEN:
+        return Decision(Next.END, said.reason, said.fault)
     return Decision(Next.BAD, said.reason, said.fault or Fault.VIDEO)
 
 

@@ -49,6 +49,7 @@ import numpy.typing as npt
 from videoload.activity import Activity
 from videoload.errors import (
     Fault,
+    RewrittenError,
     StorageError,
     TransformError,
     VideoError,
@@ -183,6 +184,9 @@ class Scheduler:
         in for it."""
         known = self._streams.get(stream)
         if known is None or (files := known.files) is None or not files.is_requested(video):
+            return
+        if isinstance(error, RewrittenError):
+            self._batches.stop(known, error)
             return
         lasts_s = known.unread.failed(known.path_of(video), self.pool.now)
         if isinstance(error, StorageError):
@@ -456,7 +460,9 @@ class Scheduler:
             case Next.BAD:
                 self._condemn(chunk, at, decision.reason, decision.fault)
             case Next.END:
-                self._end_at(chunk, at, TransformError(decision.reason))
+                is_of_storage = decision.fault is Fault.REWRITTEN
+                kind = StorageError if is_of_storage else TransformError
+                self._end_at(chunk, at, kind(decision.reason))
 
     def _end_at(self, chunk: Chunk, at: int, error: VideoloadError) -> None:
         """The stream ends at this clip, once a consumer waits for its batch."""

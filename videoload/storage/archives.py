@@ -7,9 +7,9 @@ for it. So an archive is walked once, for the name and the place of each member:
     zip   a record: the local header, whose extra field has a length of its own, and the bytes;
           the central directory at the end of the file names all of them
 
-A place that was found before is a hint, and not more: the archive may have been packed anew.
-`member_at` reads the record there again, and returns a member only if its header holds: checksum or
-signature, kind, name and size.
+What a walk finds is a hint, and not more: the archive may be packed anew meanwhile. `member_at`
+reads the record there, and returns a member only if its header holds: checksum or signature, kind,
+name and size.
 
 Formats: old, ustar, GNU and pax tars, also concatenated ones; zips with the extensions for large
 files. A member that is compressed, encrypted or sparse has a ``flaw`` in the place of its bytes.
@@ -17,11 +17,13 @@ files. A member that is compressed, encrypted or sparse has a ``flaw`` in the pl
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from struct import Struct
 from typing import NamedTuple
+from zlib import adler32
 
 Read = Callable[[int, int], bytes]  # (offset, length) -> bytes, fewer at the end of the file
 
@@ -34,8 +36,11 @@ _COMPRESSED = {
     b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\xfd7zXZ": "xz", b"\x28\xb5\x2f\xfd": "zstd",
     b"7z\xbc\xaf": "7-Zip", b"Rar!": "RAR",
 }  # fmt: skip
-_FILE, _HARD_LINK, _SPARSE = b"\x0007", b"1", b"S"  # kinds
+_FILES, _HARD_LINK, _SPARSE, _FOLDER = b"\x0007S", b"1", b"S", b"5"  # kinds
+_LONGER = {b"L": "path", b"K": "linkpath"}
+_EXTENDED = b"LKxgX"
 _NO_BYTES = b"123456DVM"  # links, devices, folders: their size counts no bytes
+_ADLER = 65521
 _OCTAL = re.compile(rb" *([0-7]*)[ \0]*")
 
 _LOCAL = Struct("<4s2xHH8xIIHH")  # flags, method, sizes, lengths of name and extra
@@ -58,11 +63,12 @@ class Member(NamedTuple):
     """A regular file in an archive.
 
     Attributes:
-        name: As the archive has it.
+        name: In its plainest form.
         at: Where its record begins.
-        begin: Where its bytes begin.
+        begin: Where its bytes begin; 0: only its record tells.
         size: Bytes.
         flaw: Why the bytes cannot be read in place; "" if they can.
+        link: It has the bytes of the member of this name, which comes before it.
     """
 
     name: str
@@ -70,15 +76,7 @@ class Member(NamedTuple):
     begin: int
     size: int
     flaw: str = ""
-
-
-class _Record(NamedTuple):
-    """A record of a tar: ``link`` names the member whose bytes a hard link has."""
-
-    member: Member
-    is_file: bool
-    link: str
-    next_at: int
+    link: str = ""
 
 
 def members(read: Read, size: int) -> Iterator[Member]:
@@ -108,17 +106,21 @@ def member_at(read: Read, size: int, name: str, at: int, length: int) -> Member 
         if read(at, 4) == _LOCAL_MAGIC:
             return _local_member(read, size, name, at, length)
         record = _tar_record(read, size, at)
-        if record is not None and record.is_file:
-            member = record.member
+        if record is not None and record[1] in _FILES:
+            member = record[0]
             return member if (member.name, member.size) == (name, length) else None
     return None
+
+
+def _plainest(name: str) -> str:
+    return posixpath.normpath(name) if name else name
 
 
 # Tars
 
 
 def _tar_members(read: Read, size: int) -> Iterator[Member]:
-    at, found, last = 0, dict[str, Member](), None
+    at, last = 0, None
     while at < size:
         try:
             record = _tar_record(read, size, at)
@@ -129,52 +131,49 @@ def _tar_members(read: Read, size: int) -> Iterator[Member]:
         if record is None:
             at = _behind_zeros(read, size, at)
             continue
-        member, at = record.member, record.next_at
-        if record.link:
-            target = found.get(record.link)
-            if target is None:
-                continue  # a link to what is not in this archive
-            member = target._replace(name=member.name)
-        elif not record.is_file:
-            continue
-        found[member.name] = last = member
-        yield member
+        member, kind, at = record
+        if kind in _FILES or (kind == _HARD_LINK and member.link):
+            yield member
+            last = None if member.link else member
 
 
-def _tar_record(read: Read, size: int, at: int) -> _Record | None:
-    """The record that begins ``at``; None if there are zeros. Raises ArchiveError."""
-    begin, names, longer = at, dict[bytes, str](), dict[str, str]()
+def _tar_record(read: Read, size: int, at: int) -> tuple[Member, bytes, int] | None:
+    """The record that begins ``at``: a member, its kind, and where the next record begins; None if
+    there are zeros. Raises ArchiveError."""
+    begin, longer = at, dict[str, str]()
     for _ in range(_MAX_EXTENDED):
         block = read(at, _BLOCK)
-        if at == begin and not block.strip(b"\0"):
-            return None
         if not _is_header(block):
+            if at == begin and not block.strip(b"\0"):
+                return None
             raise ArchiveError(f"has no valid tar header at byte {at}: it is cut or damaged")
         kind, length = block[156:157], _number(block[124:136])
-        data, at = at + _BLOCK, at + _BLOCK
-        if kind in (b"L", b"K", b"x", b"g", b"X"):
+        at += _BLOCK
+        if kind in _EXTENDED:
             if length > _MAX_HEADER:
-                raise ArchiveError(f"has an extended header of {length} bytes at byte {data}")
-            text = read(data, length)
-            if kind in (b"L", b"K"):
-                names[kind] = _text(text.rstrip(b"\0"))
+                raise ArchiveError(f"has an extended header of {length} bytes at byte {at}")
+            text = read(at, length)
+            if kind in _LONGER:
+                longer[_LONGER[kind]] = _text(text.rstrip(b"\0"))
             elif kind != b"g":
-                longer = _pax(text)
-            at = data + _padded(length)
+                longer |= _pax(text)
+            at += _padded(length)
             continue
-        name = longer.get("path") or names.get(b"L") or _short_name(block)
-        link = (
-            longer.get("linkpath") or names.get(b"K") or _text(block[157:257].partition(b"\0")[0])
-        )
-        if longer.get("size", "").isdecimal():
-            length = int(longer["size"])
-        is_sparse = kind == _SPARSE or any(key.startswith("GNU.sparse") for key in longer)
+        flaw = "is a sparse file" if kind == _SPARSE else ""
+        if longer:
+            length = int(longer["size"]) if longer.get("size", "").isdecimal() else length
+            if any(key.startswith("GNU.sparse") for key in longer):
+                flaw = "is a sparse file"
+        name, link = longer.get("path") or _short_name(block), ""
+        if kind == _HARD_LINK:
+            link = longer.get("linkpath") or _text(block[157:257].partition(b"\0")[0])
         stored = 0 if kind in _NO_BYTES else length
-        if data + stored > size:
+        if at + stored > size:
             raise ArchiveError(f"ends within {name!r}: it is cut")
-        member = Member(name, begin, data, length, "is a sparse file" if is_sparse else "")
-        is_file = (kind in _FILE or is_sparse) and not name.endswith("/")
-        return _Record(member, is_file, link * (kind == _HARD_LINK), data + _padded(stored))
+        if name.endswith("/"):
+            kind = _FOLDER
+        member = Member(_plainest(name), begin, at, length, flaw, link and _plainest(link))
+        return member, kind, at + _padded(stored)
     raise ArchiveError(f"has more than {_MAX_EXTENDED} extended headers at byte {begin}")
 
 
@@ -190,7 +189,8 @@ def _is_header(block: bytes) -> bool:
     """Whether a block of a tar is a header, by its checksum."""
     if len(block) < _BLOCK or (octal := _OCTAL.fullmatch(block[148:156])) is None or not octal[1]:
         return False
-    return int(octal[1], 8) == sum(block) - sum(block[148:156]) + 8 * ord(" ")
+    sum_ = adler32(block[:148] + b" " * 8 + block[156:]) & 0xFFFF  # of all bytes, and 1
+    return (int(octal[1], 8) + 1 - sum_) % _ADLER == 0
 
 
 def _number(field: bytes) -> int:
@@ -253,14 +253,8 @@ def _zip_members(read: Read, size: int) -> Iterator[Member]:
         extra = directory[at + names : at + names + extras]
         at += names + extras + comment
         stored, packed, local = _large(extra, stored, packed, local)
-        flaw = _packed(flags, method)
-        if name.endswith("/"):
-            continue
-        found = Member(name, local, 0, stored, flaw)
-        if not flaw:
-            proven = _local_member(read, size, name, local, stored)
-            found = proven or found._replace(flaw="is not where the zip's central directory says")
-        yield found
+        if not name.endswith("/"):
+            yield Member(_plainest(name), local, 0, stored, _packed(flags, method))
 
 
 def _directory(read: Read, size: int) -> tuple[int, int, int]:
@@ -294,7 +288,9 @@ def _local_member(read: Read, size: int, name: str, at: int, length: int) -> Mem
     _, flags, method, packed, stored, names, extras = _LOCAL.unpack(head)
     rest = read(at + _LOCAL.size, names + extras)
     begin = at + _LOCAL.size + names + extras
-    if _packed(flags, method) or _zip_name(rest[:names], flags) != name or begin + length > size:
+    if _packed(flags, method) or begin + length > size:
+        return None
+    if _plainest(_zip_name(rest[:names], flags)) != name:
         return None
     if not _is_extra(rest[names:]):  # its length decides where the bytes begin
         return None

@@ -30,7 +30,7 @@ from videoload.errors import FileReplacedError, StorageError, UnreadableError, V
 from videoload.native import open_beneath
 from videoload.storage.archives import Member
 from videoload.storage.paths import files_of
-from videoload.storage.shards import Shards, part_of, walk
+from videoload.storage.shards import Contents, Kept, Shards, part_of, prove
 
 T = TypeVar("T")
 Tick = Callable[[], None]
@@ -175,6 +175,20 @@ class Storage(Protocol):
     def prefetch_header(self, path: str) -> VideoFile | None:
         """Ask for the beginning of a file that is needed soon. Returns the file if it is known
         already and more of it may be asked for. Raises what `resolve` raises."""
+
+    def expect(self, path: str, places: bytes) -> None:
+        """Whoever listed the videos saw the files of a row there: see `Video.places`. It is proven
+        before it is used."""
+
+    def held_in(self, path: str) -> tuple[str, VideoFile] | None:
+        """The archive that holds a file, and its path; None if there is none. Raises VideoError,
+        StorageError."""
+
+    def keep(self, rows: Kept) -> None:
+        """Look among these rows for what was found out of files before, and write others there."""
+
+    def contents(self, path: str, archive: VideoFile) -> Contents:
+        """What is in an archive. Raises VideoError, StorageError, FileReplacedError."""
 
     def begin(self) -> None:
         """A training begins. It may find other files than the one before."""
@@ -362,7 +376,34 @@ class Folder:
         self._shards = Shards()
         self.tick: Tick = lambda: None
 
+    def expect(self, path: str, places: bytes) -> None:
+        if places:
+            self._shards.expect(path, places)
+
+    def held_in(self, path: str) -> tuple[str, VideoFile] | None:
+        file, shown, inner = self._located(path)
+        return (shown, file()) if inner else None
+
+    def keep(self, rows: Kept) -> None:
+        self._shards.kept, self.last_version = rows, rows.version
+
+    def contents(self, path: str, archive: VideoFile) -> Contents:
+        return self._shards.contents(path, archive)
+
     def resolve(self, path: str) -> VideoFile:
+        file, shown, inner = self._located(path)
+        archive = file()
+        if not inner:
+            return archive
+        look = partial(prove, path, archive)
+        try:
+            return file(member=self._shards.find(path, shown, inner, archive, look))
+        except FileReplacedError:
+            raise UnreadableError(path, "its archive changes while it is read") from None
+
+    def _located(self, path: str) -> tuple[partial[LocalFile], str, str]:
+        """What makes the file, its path, and in an archive the name of the member. Raises
+        VideoError, StorageError."""
         try:
             with reading(f"{self.root}/{path}"):
                 full, status, inner = self._find(path)
@@ -379,12 +420,7 @@ class Folder:
             LocalFile, full, status, name=path, failures=self._failures, root=self.root,
             tick=self._was_read,
         )  # fmt: skip
-        if not inner:
-            return file()
-        archive = file()
-        shown = full[len(self.root) :].lstrip("/")
-        look = partial(walk, path, archive)
-        return file(member=self._shards.member(path, shown, inner, archive.identity, look))
+        return file, full[len(self.root) :].lstrip("/"), inner
 
     def _was_read(self) -> None:
         self.tick()

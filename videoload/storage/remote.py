@@ -21,7 +21,7 @@ import secrets
 import threading
 import weakref
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -29,7 +29,7 @@ from functools import partial
 from cachetools import LRUCache
 
 from videoload.errors import FileReplacedError, UnreadableError, VideoError
-from videoload.storage.archives import Member
+from videoload.storage.archives import Member, Read, member_at
 from videoload.storage.blocks import BLOCK_BYTES, Blocks, numbers_of, requests, runs
 from videoload.storage.cache_directories import CacheDirectory
 from videoload.storage.file_cache import FileCache
@@ -44,7 +44,7 @@ from videoload.storage.files import (
     retry_if_replaced,
     unknown_version,
 )
-from videoload.storage.shards import Shards, split_path, walk
+from videoload.storage.shards import Contents, Kept, Shards, reading, split_path
 from videoload.storage.stores import (
     Fetcher,
     Part,
@@ -57,6 +57,7 @@ FILE_BYTES = 32 << 20  # of one file that stay in memory
 _MAX_WANTED = FILE_BYTES // 2 // BLOCK_BYTES  # blocks that are asked for at once
 _AHEAD_BYTES, _MAX_AHEAD_BYTES = 64 << 10, 8 << 20  # behind what is read
 _MOST_NOTED = 1000  # blocks that it takes to open a file
+_HEADER_BYTES = 2 << 10  # of a member: as a rule
 _ONE_BYTE = range(-1, 0)  # in the place of blocks
 _MOST_BYTES = 1 << 50  # of a file
 _AT_HAND_BYTES, _FEWEST_AT_HAND = 64 << 20, 32  # of all files in memory; but at least so many files
@@ -315,27 +316,83 @@ class RemoteStorage:
     def failure_reason(self) -> str:
         return self.fetcher.store.failure_reason
 
+    def expect(self, path: str, places: bytes) -> None:
+        if places:
+            self._shards.expect(path, places)
+
+    def held_in(self, path: str) -> tuple[str, VideoFile] | None:
+        shard, inner = self._split(self._name(path))
+        return (shard, self.resolve(shard)) if inner else None
+
+    def keep(self, rows: Kept) -> None:
+        self._shards.kept, self.last_version = rows, rows.version
+
+    def contents(self, path: str, archive: VideoFile) -> Contents:
+        return self._shards.contents(path, archive)
+
     def resolve(self, path: str) -> VideoFile:
         name = self._name(path)
         shard, inner = self._split(name)
-        try:
-            file = self._resolve(path, shard)
-        except UnreadableError:
-            raise
-        except VideoError:
-            if not inner:
-                raise
-            self._folders.add(shard)
-            return self.resolve(path)
         if not inner:
-            return file
-        try:
-            look = partial(walk, path, file)
-            member = self._shards.member(path, shard, inner, file.identity, look)
-        except UnreadableError:
-            self._forget(shard)
-            raise
-        return self._resolve(path, name, shard, member)
+            return self._resolve(path, name)
+        for may_guess in (True, False):
+            try:
+                return self._member(path, name, shard, inner, may_guess=may_guess)
+            except FileReplacedError:
+                self._forget(name)
+            except UnreadableError:
+                raise
+            except VideoError:
+                if shard in self._known:
+                    raise
+                self._folders.add(shard)
+                return self._resolve(path, name)
+        raise UnreadableError(path, "its archive changes while it is read")
+
+    def _member(
+        self, path: str, name: str, shard: str, inner: str, *, may_guess: bool
+    ) -> RemoteFile:
+        """A member of a shard. Its first part begins with the header that proves its place.
+        ``may_guess``: it is asked for before the version of the shard is known. Raises VideoError,
+        StorageError, FileReplacedError."""
+        parts: dict[tuple[int, int], Part] = {}
+        if may_guess and self._version(shard) is None and (place := self._shards.expected(name)):
+            parts[place] = self._first_of(path, name, shard, place)
+        archive = self._resolve(path, shard)
+
+        def prove(inner: str, at: int, size: int) -> Member | None:
+            if at >= archive.size:
+                return None
+            if (part := parts.get((at, size))) is None:
+                part = parts[at, size] = self._first_of(path, name, shard, (at, size))
+            with reading(path, archive) as read:
+                return member_at(partial(_read_in, part, read), archive.size, inner, at, size)
+
+        member = self._shards.find(name, shard, inner, archive, prove)
+        file = self._resolve(path, name, shard, member)
+        if (part := parts.get((member.at, member.size))) is not None:
+            file.add(0, part.data[member.begin - member.at :][: member.size])
+        return file
+
+    def _first_of(self, path: str, name: str, shard: str, place: tuple[int, int]) -> Part:
+        requested = self._coming.pop(name, None) or self._ask_member(name, shard, place)
+        part = self._came(path, name, requested)
+        if part.begin != place[0]:  # it was said to be elsewhere before
+            part = self._came(path, name, self._ask_member(name, shard, place))
+        known = self._known.setdefault(shard, KnownVersion(part.size, part.tag, is_seen=True))
+        if (known.size, known.tag) != (part.size, part.tag):
+            raise FileReplacedError
+        known.is_seen = True
+        return part
+
+    def _ask_member(self, name: str, shard: str, place: tuple[int, int]) -> Future[Part]:
+        """Ask for a member's header, and unless more is known of it, for its first part."""
+        is_known = self._cache is not None and self._cache.has_some(name)
+        is_known = is_known or self.last_version(name, False) is not None
+        at, size = place
+        end = at + _HEADER_BYTES + (0 if is_known else min(size, FIRST_BYTES))
+        tag = "" if (known := self._known.get(shard)) is None else known.tag
+        return self.fetcher.start(partial(self.fetcher.get, shard, at, end, tag))
 
     def _resolve(
         self, path: str, name: str, shard: str = "", member: Member | None = None
@@ -360,29 +417,30 @@ class RemoteStorage:
         return (name, "") if shard in self._folders else (shard, inner)
 
     def prefetch_header(self, path: str) -> VideoFile | None:
-        name, inner = self._split(self._name(path))
-        if (known := self._version(name, wait=False)) is not None:
-            if inner and not self._shards.knows(name, known.identity):
-                return None
+        shard, inner = self._split(name := self._name(path))
+        known = self._version(shard, wait=False)
+        if known is not None and (not inner or self._shards.proven(name, known.identity)):
             file = self.resolve(path)
             return None if self.is_busy else file
+        place = self._shards.expected(name) if inner else None
+        if place is not None:
+            self._ask_ahead(name, partial(self._ask_member, name, shard, place))
+        elif known is None:
+            self._ask_ahead(shard, partial(self._ask_first, shard))
+        return None
+
+    def _ask_ahead(self, name: str, ask: Callable[[], Future[Part]]) -> None:
         if name not in self._coming and not self.is_busy:
-            self._coming[name] = self._ask_first(name)
+            self._coming[name] = ask()
             if len(self._coming) > _MOST_COMING:  # of leases that were handed back
                 del self._coming[next(iter(self._coming))]
-        return None
 
     def close(self) -> None:
         self._finalizer()
 
     def begin(self) -> None:
-        for known in (
-            self._known,
-            self._coming,
-            self._stale,
-            self._folders,
-        ):  # files may have changed
-            known.clear()
+        for known in (self._known, self._coming, self._stale, self._folders):
+            known.clear()  # files may have changed
 
     @property
     def is_busy(self) -> bool:
@@ -450,8 +508,14 @@ class RemoteStorage:
 
     def _first(self, path: str, name: str) -> tuple[KnownVersion, Part]:
         requested = self._coming.pop(name, None) or self._ask_first(name)
+        part = self._came(path, name, requested)
+        known = self._known[name] = KnownVersion(part.size, part.tag, is_seen=True)
+        return known, part
+
+    def _came(self, path: str, name: str, requested: Future[Part]) -> Part:
+        """The first part of a file, or of a member, by its ``name``."""
         try:
-            part = self.fetcher.wait(requested)
+            return self.fetcher.wait(requested)
         except UnavailableError as error:
             kind = UnreadableError if isinstance(error, RefusedError) else VideoError
             raise kind(path, f"cannot be opened: {error}") from None
@@ -459,8 +523,6 @@ class RemoteStorage:
             if not requested.done():  # the wait was interrupted; the file may be asked for again
                 self._coming[name] = requested
             raise
-        known = self._known[name] = KnownVersion(part.size, part.tag, is_seen=True)
-        return known, part
 
     def _make_room(self) -> None:
         if self.fetcher.came < _AT_HAND_BYTES // 8:
@@ -471,6 +533,12 @@ class RemoteStorage:
             _, file = self._at_hand.popitem(last=False)
             held -= file.held
             file.drop()
+
+
+def _read_in(part: Part, read: Read, at: int, length: int) -> bytes:
+    """Bytes of an archive, out of a part of it where it has them."""
+    is_in = part.begin <= at and at + length <= part.begin + len(part.data)
+    return bytes(part.data[at - part.begin :][:length]) if is_in else read(at, length)
 
 
 def _stop(fetcher: Fetcher, cache: FileCache | None) -> None:

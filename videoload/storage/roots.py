@@ -24,6 +24,7 @@ from videoload.logs import Log
 from videoload.storage.cache_directories import CacheDirectory
 from videoload.storage.files import Folder, Storage
 from videoload.storage.hub import Dataset, endpoint, is_dataset
+from videoload.storage.shards import split_path
 from videoload.storage.stores import Store, UnavailableError, why
 
 if TYPE_CHECKING:
@@ -158,7 +159,8 @@ def versions_of(url: str, paths: Iterable[str]) -> dict[str, bytes]:
             found[meta["path"]] = f"{meta['size']} {tag}".encode()
         return found
     fetcher = Fetcher(url)
-    requested = [(path, fetcher.start(partial(fetcher.look, path))) for path in paths]
+    objects = dict.fromkeys(split_path(path)[0] for path in paths)
+    requested = [(path, fetcher.start(partial(fetcher.look, path))) for path in objects]
     for path, coming in requested:
         with suppress(UnavailableError):
             size, tag = fetcher.wait(coming)

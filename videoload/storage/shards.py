@@ -1,28 +1,47 @@
 """What archives hold, by name: each is walked once, and known as long as it is the same file.
 
-A path goes on through an archive: ``000000.tar/KEY.mp4``. It can name nothing but a member, since
-what stands behind the archive is only looked up among the names that the walk found.
+A path goes on through an archive: ``000000.tar/KEY.mp4``. It can name nothing but a member: what
+stands behind the archive is looked up among the names that a walk found, and at whatever place it
+may be, the member's own header must say the same (`archives.member_at`).
+
+The place of a member comes from the first of these that holds: what whoever listed the videos saw
+(`Shards.expect`), what is kept of the archive on this host or beside the videos (`kept_rows`), and
+a walk.
 """
 
 from __future__ import annotations
 
-import posixpath
 import threading
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import closing
+from array import array
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing, contextmanager
 from hashlib import blake2b
 from struct import Struct
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeVar
+from zlib import compress, crc32, decompressobj
+from zlib import error as zlib_error
 
+import msgspec
 from cachetools import LRUCache
 
-from videoload.errors import FileReplacedError, StorageError, UnreadableError, VideoError
-from videoload.storage.archives import ArchiveError, Member, Read, members
+from videoload.errors import RewrittenError, UnreadableError, VideoError
+from videoload.storage.archives import ArchiveError, Member, Read, member_at, members
+from videoload.storage.paths import files_of
+
+T = TypeVar("T")
+Prove = Callable[[str, int, int], Member | None]  # a member by its name, its place and its size
 
 SUFFIXES = (".tar", ".zip")  # by which listings, and URLs, know archives; a folder needs none
-_KNOWN_MEMBERS = 200_000  # of the archives that were read last
+PLACE = Struct("<QQ")  # of a member: where its record begins, and its bytes
+_NO_PLACE = 0, 0
+_KNOWN_BYTES = 32 << 20  # of the names and places in the archives that were read last
+_KNOWN_MEMBERS = 20_000  # whose places were proven, or said by others
+_MOST_BYTES = 1 << 30  # of what an archive holds: ten million members
+_NEAR = 8 << 10  # is read in one go: headers of small members
 _FAR = 256 << 10  # behind a header: what lies between is not read on the way to the next one
 _RANGE = Struct("<qq")
+_LEVEL = 1
+_FORM = b"1"  # of `Contents` as bytes
 
 
 class _OpenFile(Protocol):
@@ -31,11 +50,26 @@ class _OpenFile(Protocol):
     def close(self) -> None: ...
 
 
-class _File(Protocol):
+class File(Protocol):
     """What is needed of a `VideoFile`."""
 
     @property
     def size(self) -> int: ...
+
+    @property
+    def identity(self) -> bytes: ...
+
+    @property
+    def version(self) -> bytes: ...
+
+    @property
+    def key(self) -> bytes: ...
+
+    @property
+    def has_version(self) -> bool: ...
+
+    @property
+    def fetches(self) -> bool: ...
 
     def open(self) -> _OpenFile: ...
 
@@ -44,104 +78,247 @@ class _File(Protocol):
     def check(self) -> None: ...
 
 
-class Contents(NamedTuple):
-    """The members of an archive by their normal names, in its order. ``flaw``: why the walk ended
-    before the end of the archive; ""."""
+class Kept(Protocol):
+    """What was found out of the files below a root before: see `kept_rows`."""
 
-    members: Mapping[str, Member]
-    flaw: str
-    doubles: int  # names that came more than once; the last one counts
+    def find(self, path: str, file: File, read: Callable[[bytes, bytes], T]) -> T | None: ...
+
+    def put(self, path: str, file: File, packed: Callable[[bytes], bytes]) -> None: ...
+
+    def version(self, path: str, wait: bool) -> bytes | None: ...
+
+
+class Contents(msgspec.Struct, frozen=True, array_like=True):
+    """The members of an archive in its order, compact.
+
+    Attributes:
+        names: In their plainest form, a zero before and behind each.
+        places: `PLACE` of each.
+        flaws: Why members cannot be read in place, by their numbers.
+        links: The names under which the bytes of hard links stand.
+        flaw: Why the walk ended before the end of the archive; "".
+        doubles: Names that came more than once; the last one counts.
+    """
+
+    names: bytes
+    places: bytes
+    flaws: dict[int, str] = {}
+    links: dict[int, str] = {}
+    flaw: str = ""
+    doubles: int = 0
+
+    def __len__(self) -> int:
+        return len(self.places) // PLACE.size
+
+    def find(self, name: str) -> Member | None:
+        """A member, without where its bytes begin."""
+        found = self.names.find(b"\0%b\0" % _bytes(name)) if "\0" not in name else -1
+        return None if found < 0 else self._member(self.names.count(b"\0", 0, found), name)
+
+    def __iter__(self) -> Iterator[Member]:
+        for n, name in enumerate(self.names.decode("utf-8", "surrogateescape").split("\0")[1:-1]):
+            yield self._member(n, name)
+
+    def _member(self, n: int, name: str) -> Member:
+        at, size = PLACE.unpack_from(self.places, n * PLACE.size)
+        return Member(name, at, 0, size, self.flaws.get(n, ""), self.links.get(n, ""))
+
+    def to_bytes(self, of: bytes) -> bytes:
+        """It as bytes, with a checksum of them and of the file that it is ``of``."""
+        data = _FORM + compress(msgspec.msgpack.encode(self), _LEVEL)
+        return crc32(data, crc32(of)).to_bytes(4, "little") + data
+
+    @classmethod
+    def from_bytes(cls, data: bytes, of: bytes) -> Contents:
+        """The reverse of `to_bytes`. Raises ValueError for what it has not made of this file."""
+        if crc32(data[4:], crc32(of)).to_bytes(4, "little") != data[:4] or data[4:5] != _FORM:
+            raise ValueError("not what an archive holds")
+        try:
+            plain = decompressobj().decompress(memoryview(data)[5:], _MOST_BYTES)
+            found = msgspec.msgpack.decode(plain, type=cls)
+        except (msgspec.MsgspecError, zlib_error) as error:
+            raise ValueError(f"not what an archive holds: {error}") from None
+        if found.names.count(b"\0") != len(found) + 1 or len(found.places) % PLACE.size:
+            raise ValueError("not what an archive holds: it has other places than names")
+        return found
 
 
 def contents(read: Read, size: int) -> Contents:
     """Walk an archive of ``size`` bytes. Names that lead out of it are none."""
-    found, flaw, count = dict[str, Member](), "", 0
+    numbers, flaw, count = dict[str, int](), "", 0
+    places, flaws, links = array("Q"), dict[int, str](), dict[int, str]()
     try:
-        for member in members(read, size):
-            name = posixpath.normpath(member.name)
-            if not name.startswith(("/", "../")) and name not in (".", ".."):
-                found[name] = member
-                count += 1
+        for name, at, _, length, bad, link in members(read, size):
+            if name.startswith(("/", "../")) or name in ("", ".", "..") or "\0" in name:
+                continue
+            target = numbers.get(link, -1) if link else 0
+            if target < 0:
+                continue  # a link to what is not in this archive
+            place = places[2 * target : 2 * target + 2] if link else (at, length)
+            count += 1
+            if (n := numbers.setdefault(name, len(numbers))) == len(places) // 2:
+                places.extend(place)
+            else:
+                places[2 * n : 2 * n + 2] = array("Q", place)
+                flaws.pop(n, None), links.pop(n, None)
+            if link:
+                links[n] = links.get(target, link)
+            if flaw_ := flaws.get(target, "") if link else bad:
+                flaws[n] = flaw_
     except ArchiveError as error:
         flaw = str(error)
-    return Contents(found, flaw, count - len(found))
+    names = _bytes("\0".join(["", *numbers, ""])) if numbers else b"\0"
+    return Contents(names, places.tobytes(), flaws, links, flaw, count - len(numbers))
 
 
-def walk(path: str, archive: _File) -> Contents:
-    """What is in an archive. ``path`` is of whoever asks. Raises UnreadableError, StorageError."""
-    latest = 0
+def _bytes(name: str) -> bytes:
+    return name.encode("utf-8", "surrogateescape")
+
+
+@contextmanager
+def reading(path: str, archive: File) -> Iterator[Read]:
+    """What reads an archive. ``path`` is of whoever asks. Raises UnreadableError, StorageError,
+    FileReplacedError."""
+    near, near_at, latest = b"", 0, -1
 
     def read(at: int, length: int) -> bytes:
-        nonlocal latest
-        if at - latest > _FAR:
-            archive.prefetch([(at, at + length)])  # and nothing ahead of it
+        nonlocal near, near_at, latest
+        if not near_at <= at <= at + length <= near_at + len(near):
+            if not 0 <= at - latest <= _FAR:
+                archive.prefetch([(at, at + length)])  # and nothing ahead of it
+            most = length if archive.fetches else max(length, _NEAR)
+            near, near_at = bytes(opened.pread(most, at)), at
         latest = at
-        return bytes(opened.pread(length, at))
+        return near[at - near_at : at - near_at + length]
 
     try:
         with closing(archive.open()) as opened:
             try:
-                found = contents(read, archive.size)
+                yield read
             except OSError:
                 archive.check()  # raises what a reader could not
                 raise
         archive.check()
-    except FileReplacedError:
-        raise UnreadableError(path, "its archive changes while it is read") from None
     except OSError as error:
         raise UnreadableError(path, f"its archive cannot be read: {error.strerror}") from None
-    return found
 
 
 class Shards:
-    """The archives that a process has read. Several threads may ask."""
+    """The archives that a process reads. Several threads may ask. ``kept``: what was found out of
+    them before."""
 
     def __init__(self) -> None:
-        self._known: LRUCache[str, tuple[bytes, Contents]] = LRUCache(
-            _KNOWN_MEMBERS, lambda known: min(1 + len(known[1].members), _KNOWN_MEMBERS)
+        self.kept: Kept | None = None
+        self._known: LRUCache[str, _Known] = LRUCache(
+            _KNOWN_BYTES, lambda known: min(known.size, _KNOWN_BYTES)
         )
-        self._rewritten: dict[str, Contents] = {}  # what archives held before they were rewritten
+        self._before: dict[str, Contents] = {}  # what archives held before they were rewritten
+        self._expected: LRUCache[str, tuple[int, int]] = LRUCache(_KNOWN_MEMBERS)  # by path
+        self._proven: LRUCache[str, tuple[bytes, Member]] = LRUCache(_KNOWN_MEMBERS)
         self._lock = threading.Lock()
 
-    def knows(self, archive: str, identity: bytes) -> bool:
-        """Whether an archive of this identity need not be walked."""
+    def expect(self, path: str, places: bytes) -> None:
+        """Where whoever listed the videos saw the files of a row: `PLACE` of each."""
+        files = files_of(path)
+        whole = places.ljust(PLACE.size * len(files), b"\0")[: PLACE.size * len(files)]
         with self._lock:
-            return self._known.get(archive, (b"",))[0] == identity
+            for file, place in zip(files, PLACE.iter_unpack(whole), strict=True):
+                if place != _NO_PLACE:
+                    self._expected[file] = place
 
-    def member(
-        self, path: str, archive: str, name: str, identity: bytes, walk: Callable[[], Contents]
-    ) -> Member:
-        """The member ``name`` of an archive. Raises VideoError; and StorageError if it was there
-        before the archive was written anew: that is no flaw of a thousand videos."""
-        found, before = self._look(archive, identity, walk)
-        member = found.members.get(name)
-        if member is None and before is not None and name in before.members:
-            raise StorageError(
-                f"{archive} was rewritten while it was read, and has no {name} any more: put "
-                "the old one back, or list its videos again"
-            )
+    def expected(self, path: str) -> tuple[int, int] | None:
+        """Where a member may be; None if nobody has said so."""
+        with self._lock:
+            return self._expected.get(path)
+
+    def proven(self, path: str, identity: bytes) -> Member | None:
+        """A member whose place is known in the archive of this identity."""
+        with self._lock:
+            known_in, member = self._proven.get(path, (b"", None))
+        return member if known_in == identity else None
+
+    def find(self, path: str, archive: str, name: str, file: File, prove: Prove) -> Member:
+        """The member ``name`` of an archive. Raises UnreadableError, StorageError; and VideoError;
+        but RewrittenError if the member was there before: that is no flaw of a thousand videos."""
+        if (known := self.proven(path, file.identity)) is not None:
+            return known
+        expected = self.expected(path)
+        member = None if expected is None else prove(name, *expected)
         if member is None:
-            where = f"the archive {archive}"
-            raise VideoError(path, f"{where} {found.flaw}" if found.flaw else f"is not in {where}")
-        if member.flaw:
-            raise VideoError(path, f"{member.flaw} ({name} in the archive {archive})")
+            member = self._look_up(path, archive, name, file, prove)
+        with self._lock:
+            self._proven[path] = file.identity, member
         return member
 
-    def _look(
-        self, archive: str, identity: bytes, walk: Callable[[], Contents]
-    ) -> tuple[Contents, Contents | None]:
-        """What is in an archive, and what was in it when it was another one."""
+    def _look_up(self, path: str, archive: str, name: str, file: File, prove: Prove) -> Member:
+        for found in self._contents(path, archive, file):
+            if (place := found.find(name)) is None:
+                continue
+            if place.flaw:
+                raise VideoError(path, f"{place.flaw} ({name} in the archive {archive})")
+            member = prove(place.link or name, place.at, place.size)
+            if member is not None:
+                return member
         with self._lock:
-            known_as, known = self._known.get(archive, (b"", None))
-            before = self._rewritten.get(archive)
-        if known is not None and known_as == identity:
-            return known, before
-        found = walk()
+            before = self._before.get(archive)
+            was_there = path in self._expected or path in self._proven
+        if was_there or (before is not None and before.find(name) is not None):
+            raise RewrittenError(
+                f"{archive} was rewritten since its videos were listed: "
+                f"{f'it {found.flaw}' if found.flaw else f'it has no {name} any more'}. Put the "
+                "old one back, or list its videos again"
+            )
+        where = f"the archive {archive}"
+        if place is not None:
+            raise VideoError(path, f"is not where {where} says, which is damaged")
+        raise VideoError(path, f"{where} {found.flaw}" if found.flaw else f"is not in {where}")
+
+    def contents(self, archive: str, file: File) -> Contents:
+        """What is in an archive. Raises UnreadableError, StorageError, FileReplacedError."""
+        return next(self._contents(archive, archive, file))
+
+    def _contents(self, path: str, archive: str, file: File) -> Iterator[Contents]:
+        """What is in an archive, as far as it is known without a walk; and as a walk finds it."""
         with self._lock:
-            self._known[archive] = identity, found
-            if known is not None and before is None:
-                before = self._rewritten[archive] = known
-        return found, before
+            known = self._known.get(archive)
+            if known is not None and known.identity != file.identity:
+                self._before.setdefault(archive, known.contents)
+                known = None
+        if known is None and self.kept is not None:
+            found = self.kept.find(archive, file, Contents.from_bytes)
+            if found is not None:
+                known = self._keep(archive, _Known(file.identity, found, is_walked=False))
+        if known is not None:
+            yield known.contents
+            if known.is_walked:
+                return
+        with reading(path, file) as read:
+            found = contents(read, file.size)
+        self._keep(archive, _Known(file.identity, found, is_walked=True))
+        if self.kept is not None:
+            self.kept.put(archive, file, found.to_bytes)
+        yield found
+
+    def _keep(self, archive: str, known: _Known) -> _Known:
+        with self._lock:
+            self._known[archive] = known
+        return known
+
+
+class _Known(NamedTuple):
+    identity: bytes
+    contents: Contents
+    is_walked: bool  # or kept, so that a name that is not in it may be there
+
+    @property
+    def size(self) -> int:
+        return 1000 + len(self.contents.names) + len(self.contents.places)
+
+
+def prove(path: str, archive: File, name: str, at: int, size: int) -> Member | None:
+    """The member ``name``, if its record is ``at``. Raises UnreadableError, StorageError."""
+    with reading(path, archive) as read:
+        return member_at(read, archive.size, name, at, size)
 
 
 def split_path(path: str) -> tuple[str, str]:

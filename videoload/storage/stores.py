@@ -415,8 +415,10 @@ class Fetcher:
         except Exception as error:
             if "410 Gone" in str(error):
                 raise UnavailableError(why(error)) from None
-            if part.at or "416" not in str(error):
+            if "416" not in str(error):
                 raise
+            if part.at:  # it is shorter than it was, or was said to be
+                raise FileReplacedError from None
             # There is no first byte, so no range of bytes: the object is empty.
             return self.store.get(part.name)
 

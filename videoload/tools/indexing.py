@@ -14,6 +14,7 @@ import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
@@ -22,10 +23,16 @@ from videoload.catalog.catalog import Catalog
 from videoload.client.client import Client
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.sample_spec import one_clip
-from videoload.errors import BadVideo, TooManyBadVideos, VideoError, VideoloadError
+from videoload.errors import (
+    BadVideo,
+    FileReplacedError,
+    TooManyBadVideos,
+    VideoError,
+    VideoloadError,
+)
 from videoload.reading.index import VideoIndex
-from videoload.reading.index_cache import IndexCache
-from videoload.reading.index_file import (
+from videoload.storage.files import Storage
+from videoload.storage.index_file import (
     NAME,
     SOFTWARE,
     TABLE,
@@ -36,7 +43,7 @@ from videoload.reading.index_file import (
     Row,
     row_of,
 )
-from videoload.storage.files import Storage
+from videoload.storage.kept_rows import KeptRows
 from videoload.storage.new_files import new_file
 from videoload.storage.paths import files_of
 from videoload.storage.roots import is_url, open_storage, put_file, versions_of
@@ -102,12 +109,13 @@ def make_index(
         paths = list(dict.fromkeys([*paths, *_indexed(root, out)]))
         find = partial(_row, *_sources(root, paths, folder, [out, *others]))
         rows = (row for path in paths if (row := find(path)) is not None)
+        held = _held(find.args[0], paths)
         if out is not None or not is_url(root):
             file = Path(root, NAME) if out is None else Path(out)
-            count = _write(file, rows, index_software(), room)
+            count = _write(file, chain(held, rows), index_software(), room) - len(held)
             return Made(str(file), count, len(left), bad)
         made = Path(room, "whole")
-        count = _write(made, rows, index_software(), room)
+        count = _write(made, chain(held, rows), index_software(), room) - len(held)
         put_file(str(root), NAME, made)
     return Made(f"{root}/{NAME}", count, len(left), bad)
 
@@ -175,23 +183,23 @@ def _can_write(place: Path) -> bool:
 
 def _sources(
     root: Path | str, paths: Sequence[str], folder: str, requested: Sequence[str | None]
-) -> tuple[Storage, IndexCache, list[DatasetIndex]]:
+) -> tuple[Storage, KeptRows, list[DatasetIndex]]:
     """The files as they are now, the cache, and the indexes that there are."""
     storage, software = open_storage(root), index_software()
+    rows = KeptRows(folder, storage.root, software)
+    storage.keep(rows)
     if is_url(root):
         found = versions_of(str(root), paths)
         storage.last_version = lambda path, wait: found.get(path)
     known = [DatasetIndex(each, storage, folder, software) for each in requested if _is_there(each)]
-    return storage, IndexCache(folder, storage.root, software), known
+    return storage, rows, known
 
 
 def _is_there(index: str | None) -> bool:
     return index is None or is_url(index) or Path(index).exists()
 
 
-def _row(
-    storage: Storage, cache: IndexCache, known: Sequence[DatasetIndex], path: str
-) -> Row | None:
+def _row(storage: Storage, cache: KeptRows, known: Sequence[DatasetIndex], path: str) -> Row | None:
     """The row of a file, if one is known and whole. Raises StorageError."""
     with suppress(VideoError):
         file = storage.resolve(path)
@@ -200,6 +208,18 @@ def _row(
                 VideoIndex.from_bytes(packed, row_of(path, file.version)).check(file.size)
                 return path.encode(errors="surrogateescape"), file.version, packed
     return None
+
+
+def _held(storage: Storage, paths: Iterable[str]) -> list[Row]:
+    """The rows of the files that hold these files. Raises StorageError."""
+    found: dict[str, Row] = {}
+    for path in paths:
+        with suppress(VideoError, FileReplacedError):
+            name, file = storage.held_in(path) or ("", None)
+            if file is not None and name not in found and file.has_version:
+                packed = storage.contents(name, file).to_bytes(row_of(name, file.version))
+                found[name] = name.encode(errors="surrogateescape"), file.version, packed
+    return list(found.values())
 
 
 def _candidates(

@@ -41,7 +41,7 @@ from videoload.clips.rows import Clip, Natural, Seconds
 from videoload.clips.sample_spec import SampleSpec
 from videoload.errors import Fault, ProtocolError, printable
 
-VERSION = b"videoload/10"
+VERSION = b"videoload/11"
 _MAX_WORD, _MAX_TEXT = 256, 4096
 
 _T = TypeVar("_T")

@@ -18,6 +18,7 @@ from videoload.errors import (
     Fault,
     OneClipError,
     OtherCopyError,
+    RewrittenError,
     StorageError,
     TransformError,
     UnreadableError,
@@ -80,6 +81,7 @@ class LeaseRuns:
             if clip.row.path not in known:
                 self._tick()
                 expected = lease.files[self.at] if lease.files else 0
+                self._decoder.expect(clip.row.path, clip.row.places)
                 known[clip.row.path] = self._file(clip.row.path, expected)
             files.append(known[clip.row.path])
         self.at = 0
@@ -96,9 +98,10 @@ class LeaseRuns:
             if salt is None:
                 return self._decoder.version(path)
             found = self._decoder.fingerprint(path, salt)
-        except VideoError as error:
+        except (VideoError, RewrittenError) as error:
             if expected:
-                raise self._other_copy(path, error.reason) from None
+                reason = error.reason if isinstance(error, VideoError) else str(error)
+                raise self._other_copy(path, reason) from None
             return 0  # the decoder tells what is wrong
         if expected not in (0, commitment(found)):
             self.result.files.append(found)

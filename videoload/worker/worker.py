@@ -33,6 +33,7 @@ from videoload.decoding.decoder import Decoder
 from videoload.errors import (
     Fault,
     ProtocolError,
+    RewrittenError,
     StorageError,
     VideoError,
     VideoloadError,
@@ -63,6 +64,10 @@ _ASK_S, _MAX_ASK_S = 0.5, 8.0  # before a storage that refused is asked again
 
 class Stopped(BaseException):
     """A signal came. Raised between two frames."""
+
+
+def _fault_of(error: StorageError) -> Fault:
+    return Fault.REWRITTEN if isinstance(error, RewrittenError) else Fault.AWAY
 
 
 class _HungUp(BaseException):
@@ -186,8 +191,8 @@ class Worker:
             pass
         except StorageError as error:  # not the video's fault: others may read it elsewhere
             at = 0 if runs is None else runs.at
-            if self._channel is not None:  # it has other roots
-                trainer.say(Failed(lease.lease, at, str(error), Fault.AWAY))
+            if self._channel is not None or isinstance(error, RewrittenError):  # it has other roots
+                trainer.say(Failed(lease.lease, at, str(error), _fault_of(error)))
                 return
             path = lease.clips[at].row.path
             self._refused = partial(self._decoders.place(lease)[0].fingerprint, path)

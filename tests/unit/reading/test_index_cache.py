@@ -21,6 +21,7 @@ from videoload.reading.index import VideoIndex
 from videoload.reading.index_cache import IndexCache
 from videoload.reading.order import FrameTable
 from videoload.storage.files import LocalFile, VideoFile
+from videoload.storage.kept_rows import KeptRows
 
 PATHS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1)
 patient = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
@@ -55,7 +56,7 @@ def proven() -> VideoIndex:
 
 
 def opened(folder: Path | None, root: str = "/videos", software: str = "av 18") -> IndexCache:
-    return IndexCache(None if folder is None else str(folder), root, software)
+    return IndexCache(KeptRows(None if folder is None else str(folder), root, software))
 
 
 def written(folder: Path | None, path: str, file: VideoFile, index: VideoIndex) -> None:

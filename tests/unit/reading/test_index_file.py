@@ -31,9 +31,9 @@ from videoload.clips.sample_spec import one_clip
 from videoload.decoding.decoder import Decoder
 from videoload.errors import VideoError, VideoloadError
 from videoload.reading.index import VideoIndex
-from videoload.reading.index_file import NAME, DatasetIndex
 from videoload.reading.order import FrameTable
 from videoload.storage.cache_directories import CacheDirectories
+from videoload.storage.index_file import NAME, DatasetIndex
 from videoload.storage.roots import open_storage
 from videoload.tools.indexing import Made, make_index
 from videoload.versions import index_software
@@ -235,8 +235,8 @@ def test_a_row_is_found_by_its_whole_path_below_the_root(folder: Path, tmp_path:
             f"{begins}{OTHER}", f"{begins}deeper/{LONG}", f"{begins}deeper/jump/other.avi", *has,
             f"{begins}other/{LONG}", f"other/{begins}{LONG}",
         ):  # fmt: skip
-            is_there = found.find(path, file, wait=True) is not None
-            assert is_there == (path in has), (root, index, path)
+            row = found.find(path, file, VideoIndex.from_bytes, lambda _: None, wait=True)
+            assert (row is not None) == (path in has), (root, index, path)
 
 
 def test_nothing_is_written_through_a_link_beside_the_videos(folder: Path, tmp_path: Path) -> None:
@@ -259,7 +259,7 @@ def test_an_index_that_would_fill_the_disk_of_a_host_is_not_fetched(
     caplog: pytest.LogCaptureFixture,
 ) -> None:  # fmt: skip
     made(server.url, folder, folder / NAME)
-    monkeypatch.setattr("videoload.reading.index_file._MOST_BYTES", 4000)
+    monkeypatch.setattr("videoload.storage.index_file._MOST_BYTES", 4000)
     assert decoded(server.url, folder) == decoded(folder, folder, index=False)
     assert sum(sent for name, sent in server.requests if name == NAME) <= 10
     assert any(NAME in message for message in caplog.messages)
@@ -443,7 +443,7 @@ def test_a_server_that_does_not_give_an_index_has_none(
     status: int, folder: Path, server: ObjectServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Some tell nobody who may not list them that an object is missing, some (0) answer nobody."""
-    monkeypatch.setattr("videoload.reading.index_file.OBJECT_S", 0.2)
+    monkeypatch.setattr("videoload.storage.index_file.OBJECT_S", 0.2)
     server.statuses[NAME] = status
     assert decoded(server.url, folder) == decoded(folder, folder, index=False)
 
@@ -458,7 +458,7 @@ def test_an_index_that_was_late_once_is_waited_for_in_the_next_training(
         opened.execute("DELETE FROM indexes WHERE path = ?", (LONG.encode(),))
     opened.close()
     monkeypatch.setattr("videoload.storage.stores.SILENCE_S", 0.5)
-    monkeypatch.setattr("videoload.reading.index_file.OBJECT_S", 0.1)
+    monkeypatch.setattr("videoload.storage.index_file.OBJECT_S", 0.1)
     storage, server.statuses[NAME] = open_storage(server.url), status
     index = DatasetIndex(None, storage, None, index_software())
     assert index.version(LONG, wait=True) is None

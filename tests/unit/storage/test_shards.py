@@ -10,9 +10,14 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from videoload.errors import FileReplacedError, StorageError, VideoError
+from videoload.errors import FileReplacedError, RewrittenError, StorageError, VideoError
+from videoload.storage.archives import Read
 from videoload.storage.files import Folder, LocalFile, VideoFile, status_of
+from videoload.storage.kept_rows import KeptRows
+from videoload.storage.shards import PLACE, Contents, contents
 
 DRAW = random.Random(0)
 FILES = {"a.mp4": DRAW.randbytes(5000), "in/b.mp4": DRAW.randbytes(700), "./c.mp4": b"c" * 512}
@@ -100,6 +105,112 @@ def test_what_is_wrong_with_a_member_or_its_archive_is_said_of_that_video(tmp_pa
     assert all_of(storage.resolve("cut.tar/a.mp4")) == FILES["a.mp4"]
     with pytest.raises(VideoError, match="cut"):
         storage.resolve("cut.tar/c.mp4")
+
+
+def places_in(path: Path) -> dict[str, bytes]:
+    data = path.read_bytes()
+    found = contents(lambda at, length: data[at : at + length], len(data))
+    return {each.name: PLACE.pack(each.at, each.size) for each in found}
+
+
+@pytest.mark.parametrize("name", ["x.tar", "x.zip"])
+def test_a_place_that_was_told_needs_no_walk(tmp_path: Path, name: str) -> None:
+    """What would be walked is damaged."""
+    shard = (write_zip if name == "x.zip" else write_tar)(tmp_path / name, {"0": b"", **FILES})
+    places = places_in(shard)
+    with shard.open("r+b") as written:
+        written.write(b"damaged!")
+        written.seek(0, 2)
+        written.truncate(written.tell() - 1)  # of a zip, the directory
+    storage = Folder(tmp_path)
+    for inner, data in FILES.items():
+        path = os.path.normpath(inner)
+        storage.expect(f"{name}/{path}", places[path].rstrip(b"\0"))
+        assert all_of(storage.resolve(f"{name}/{path}")) == data
+    with pytest.raises(VideoError):
+        storage.resolve(f"{name}/0")
+
+
+@pytest.mark.parametrize("name", ["x.tar", "x.zip"])
+def test_a_place_that_does_not_hold_is_looked_up(tmp_path: Path, name: str) -> None:
+    """Forged ones lead to no other member, and to nothing outside."""
+    shard = (write_zip if name == "x.zip" else write_tar)(tmp_path / name, FILES)
+    places, size = [*places_in(shard).values()], shard.stat().st_size
+    storage = Folder(tmp_path)
+    for n, forged in enumerate([
+        *places, PLACE.pack(size, 5), PLACE.pack(2**64 - 1, 2**64 - 1), PLACE.pack(0, size),
+        PLACE.pack(512, 5000), PLACE.pack(0, 0), b"", b"\xff", b"\0" * 99,
+    ]):  # fmt: skip
+        for inner, data in FILES.items():
+            path = f"{name}/{os.path.normpath(inner)}"
+            shard.touch()  # nothing is known of it
+            os.utime(shard, ns=(n, n))
+            storage.expect(path, forged)
+            assert all_of(storage.resolve(path)) == data
+
+
+def test_a_listed_member_that_is_gone_is_an_error_of_its_archive(tmp_path: Path) -> None:
+    shard = write_tar(tmp_path / "x.tar", FILES)
+    places = places_in(shard)
+    for rewritten in ({"b.mp4": b"b" * 5000}, None):
+        shard.unlink()
+        if rewritten is None:
+            shard.write_text("no archive")
+        else:
+            write_tar(shard, rewritten)
+        storage = Folder(tmp_path)
+        storage.expect("x.tar/a.mp4", places["a.mp4"])
+        with pytest.raises(RewrittenError, match=r"x\.tar"):
+            storage.resolve("x.tar/a.mp4")
+        with pytest.raises(VideoError):
+            storage.resolve("x.tar/never.mp4")
+
+
+def test_an_archive_is_walked_once_for_all_processes_of_a_host(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = tmp_path / "root"
+    root.mkdir()
+    shard = write_tar(root / "x.tar", FILES)
+
+    def opened(software: str = "") -> Folder:
+        storage = Folder(root)
+        storage.keep(KeptRows(str(tmp_path / "cache"), storage.root, software))
+        return storage
+
+    walks: list[int] = []
+
+    def walked(read: Read, size: int) -> Contents:
+        walks.append(size)
+        return contents(read, size)
+
+    monkeypatch.setattr("videoload.storage.shards.contents", walked)
+    for _ in range(2):
+        assert all_of(opened().resolve("x.tar/a.mp4")) == FILES["a.mp4"]
+    assert len(walks) == 1
+    with pytest.raises(VideoError):  # only a walk tells that there is none
+        opened().resolve("x.tar/no.mp4")
+    assert len(walks) == 2
+    write_tar(shard, {"new.mp4": b"n", **FILES})
+    assert all_of(opened().resolve("x.tar/a.mp4")) == FILES["a.mp4"]
+    assert len(walks) == 3
+
+
+@given(st.binary(max_size=100), st.integers(0, 2**32))
+def test_what_others_say_of_an_archive_is_read_or_refused(noise: bytes, seed: int) -> None:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as archive:
+        for name, content in FILES.items():
+            archive.writestr(name, content)
+    data = out.getvalue()
+    found = contents(lambda at, length: data[at : at + length], len(data))
+    packed = found.to_bytes(b"of")
+    assert Contents.from_bytes(packed, b"of") == found
+    changed = bytearray(packed)
+    changed[seed % len(packed)] ^= 1 + seed % 255
+    for wrong, of in ((packed, b"other"), (bytes(changed), b"of"), (noise, b"of")):
+        with pytest.raises(ValueError):  # noqa: PT011
+            Contents.from_bytes(wrong, of)
 
 
 def test_an_archive_that_is_rewritten_gives_its_new_members_and_misses_none_in_silence(

@@ -1,6 +1,6 @@
-"""The index of a set: what every host would find out of its videos, in one file beside them.
+"""The index of a set: what every host would find out of its files, in one file beside them.
 
-ROOT/.videoload-index is an SQLite file with the table of a host's cache (see `index_cache`), and is
+ROOT/.videoload-index is an SQLite file with the table of a host's cache (see `kept_rows`), and is
 never changed: another one takes its place. Of a bucket, each host fetches it once.
 
 **A row counts only for the very file**: its key is the version (`VideoFile.version`) of the file
@@ -21,19 +21,20 @@ from functools import partial
 from hashlib import blake2b
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
-from typing import BinaryIO
+from typing import BinaryIO, TypeVar
 from urllib.parse import quote
 
 from videoload.activity import reading
 from videoload.errors import FileReplacedError, StorageError, VideoError, printable
 from videoload.logs import Log
-from videoload.reading.index import VideoIndex
 from videoload.storage.cache_directories import locked, own_file, own_folder
-from videoload.storage.files import Storage, VideoFile
+from videoload.storage.files import Storage
 from videoload.storage.remote import RemoteStorage
 from videoload.storage.roots import is_url
+from videoload.storage.shards import File
 from videoload.storage.stores import OBJECT_S, Fetcher, SilentError, UnavailableError
 
+T = TypeVar("T")
 _log = Log(__name__)
 
 NAME = ".videoload-index"
@@ -150,15 +151,19 @@ class DatasetIndex:
         rows = self._rows(path, wait)
         return rows[-1][1] if rows else None
 
-    def find(self, path: str, file: VideoFile, wait: bool) -> VideoIndex | None:
-        """The index of a file as it is now. Raises StorageError."""
+    def find(
+        self, path: str, file: File, read: Callable[[bytes, bytes], T], check: Callable[[T], None],
+        wait: bool,
+    ) -> T | None:  # fmt: skip
+        """What ``read`` makes of the row of a file as it is now, see `KeptRows.find`. Raises
+        StorageError."""
         rows, version = self._rows(path, wait), file.version
         for name, of, packed in rows:
             with suppress(ValueError):
                 if of == version:
-                    index = VideoIndex.from_bytes(packed, row_of(os.fsdecode(name), version))
-                    index.check(file.size)
-                    return index
+                    found = read(packed, row_of(os.fsdecode(name), version))
+                    check(found)
+                    return found
         if rows:
             self.forget(path)
             if str(len(self._unused)).strip("0") == "1":  # the 1st, the 10th, the 100th
