@@ -345,3 +345,53 @@ def test_more_idle_connections_than_descriptors_break_nothing(
     (root / "over").touch()
     assert trainer.wait(60 * SECOND) == 0, trainer.err
     assert "broke" not in trainer.err
+
+
+FULL = """
+    import os, resource, signal, sys, time
+    from contextlib import suppress
+    from pathlib import Path
+    from videoload import Catalog, Client, ClipSpec
+
+    root, over = Path(sys.argv[1]), Path(sys.argv[2])
+    resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256))
+    clip = ClipSpec(frames=4, resize=36, size=(32, 32), clips_per_video=1)
+    with Client(workers=1, listen="tcp://127.0.0.1:*", cache=False) as client:
+        stream = client.stream(Catalog.from_folder(root), clip, 2)
+        port = client.endpoints[0].rpartition(":")[2]
+        print(len(list(stream)), "batches; listens at", port, flush=True)
+        killed, held = client.workers[0].pid, []
+        with suppress(OSError):  # as a DataLoader takes them, or many maps of memory
+            while True:
+                held.append(os.open("/dev/null", os.O_RDONLY))
+        os.kill(killed, signal.SIGKILL)
+        while [each.pid for each in client.workers] in ([], [killed]):
+            time.sleep(0.01)
+        print("its own worker is replaced", flush=True)
+        while not over.exists():
+            time.sleep(0.01)
+        print(len(list(stream)), "batches", flush=True)
+        for each in held:
+            os.close(each)
+        client.wait_for_workers(2, timeout_s=60)
+        print(len(list(stream)), "batches", flush=True)
+"""
+
+
+@pytest.mark.slow
+def test_workers_that_connect_while_no_descriptor_is_free_end_nobody(
+    programs: Programs, tmp_path: Path
+) -> None:
+    """The client's own worker connects (ipc), and one that dials in waits (tcp)."""
+    root = Videos.make(tmp_path / "own").root
+    trainer = programs.script(FULL, str(root), str(tmp_path / "over"))
+    trainer.wait_for("listens at", 60 * SECOND)
+    trainer.wait_for("its own worker is replaced", 60 * SECOND)
+    port = number_after(trainer.out, "listens at")
+    stranger = programs.worker(f"tcp://127.0.0.1:{port}", root)
+    stranger.wait_for("cannot be reached", 60 * SECOND)
+    (tmp_path / "over").touch()
+    assert trainer.wait(90 * SECOND) == 0, trainer.err
+    counted = [line.split()[0] for line in trainer.out.splitlines() if "batches" in line]
+    assert len(counted) == 3
+    assert len({*counted}) == 1

@@ -55,7 +55,8 @@ class SimulatedWorker:
     loses: int = 0  # so many messages from now on
     came: int = 0  # the number of its last lease
     done: int = 0  # ... of the last one that it is done with
-    lies: bool = False  # says of a good clip that it cannot be decoded
+    lies: Fault | None = None  # says this of the next good clip
+    lacks_code: bool = False  # cannot import the functions of streams
 
     @property
     def name(self) -> str:
@@ -107,9 +108,12 @@ class Simulation:
         self.line, self._line_free = line, 0.0
         self.storage_works = True
         self.away: set[Hashable] = set()  # copies whose root is away
+        # What the trainer finds when it looks at its own copies.
+        self.own: Callable[[int], int | VideoloadError] = lambda video: OWN
         self._credit, self._kept, self._kill_s, self._buckets = credit, kept, kill_s, buckets
         self._grows = grows
         self.streams: dict[int, Stream] = {}
+        self._with_function: set[int] = set()  # streams
         self.workers: dict[str, SimulatedWorker] = {}
         self.consumers: dict[int, Consumer] = {}
         self.sent: dict[str, int] = {}  # the number of the last lease, by worker
@@ -118,7 +122,7 @@ class Simulation:
         self.bad: dict[int, How | Fault] = {}
         self.lacks: dict[str, set[int]] = {}
         self.suspects: dict[int, set[str]] = defaultdict(set)  # who died or was silent at a video
-        self.lied_about: set[int] = set()
+        self.lied_about: set[int] = set()  # or could not be read
         self.met: float | None = None  # when a worker first met a bad video
         self.taken: list[tuple[float, int]] = []
         self.samples: list[Sample] = []
@@ -149,6 +153,7 @@ class Simulation:
 
     def add_stream(self, number: int, **more: Any) -> Stream:
         stream = self.streams[number] = a_stream(number, **{**self._stream, **more})
+        self._with_function |= {number} if stream.function else set()
         self.table.add_stream(stream)
         return stream
 
@@ -259,7 +264,8 @@ class Simulation:
 
     def _tick(self) -> None:
         for worker in list(self.workers.values()):
-            if self.now < worker.cut_until or worker.hangs is not None:
+            is_cut = self.now < worker.cut_until
+            if is_cut or (worker.hangs is not None and not worker.waits):
                 self._suspect(worker)
             elif worker.sending:
                 self.table.pool.sends(worker.name, self.now)
@@ -278,7 +284,9 @@ class Simulation:
     def _beats(self, worker: SimulatedWorker | None) -> None:
         if worker is not None and self.workers.get(worker.name) is worker:
             self.table.heard(worker.name, self.now)
-            self.table.beat(worker.name, worker.done)
+            storage_s = self.now - worker.begun if worker.waits else 0.0
+            file = "/v/a.avi" * worker.waits
+            self.table.beat(worker.name, worker.done, storage=file, storage_s=storage_s)
             self._obey()
 
     def _hears_beat(self, worker: SimulatedWorker) -> None:
@@ -307,11 +315,17 @@ class Simulation:
         if worker.known.copy in self.away:
             self.after(0.001, lambda: self._answer(worker, (0, Fault.AWAY)))
             return
+        has_function = worker.leases[0].stream in self._with_function
+        if worker.lacks_code and has_function:
+            self.after(0.001, lambda: self._answer(worker, (0, Fault.CODE)))
+            return
         lacks = self.lacks.get(str(worker.known.copy), ())
         for at, sample in enumerate(samples):
             how = Fault.COPY if sample.video in lacks else self.bad.get(sample.video)
+            if how is Fault.FUNCTION and not has_function:
+                how = None
             if how is None and worker.lies and at == len(samples) // 2:
-                worker.lies, how = False, Fault.VIDEO
+                worker.lies, how = None, worker.lies
                 self.lied_about.add(sample.video)
             if how is not None:
                 self.after((at + 1) * worker.clip_s(self.now), partial(self._meet, worker, at, how))
@@ -446,13 +460,19 @@ class Simulation:
             case AddSlots():
                 self.added += command.slots
             case Identify():
-                found = [(command.stream, video, OWN) for video in command.videos]
-                self.after(0.1, partial(self._identified, found))
+                self.after(0.1, partial(self._identified, command))
             case Stop():
                 self.errors[command.stream] = command.error
 
-    def _identified(self, found: list[tuple[int, int, int]]) -> None:
-        self.table.identified(found)
+    def _identified(self, asked: Identify) -> None:
+        """The trainer's own copies were looked at."""
+        for video in asked.videos:
+            found = self.own(video)
+            if isinstance(found, int):
+                self.table.identified([(asked.stream, video, found)])
+            else:
+                self.lied_about.add(video)
+                self.table.unread(asked.stream, video, found)
         self._obey()
 
     def _grant(self, worker: SimulatedWorker, lease: Grant) -> None:

@@ -28,7 +28,7 @@ class Reserve:
         self._lock = threading.RLock()
         self._held: list[int] = []
         self._clients = 0
-        self._lent = 0  # workers that may connect now
+        self._lent = 0  # to so many blocks, and workers that may connect now
 
     def open(self) -> None:
         with self._lock:
@@ -52,12 +52,14 @@ class Reserve:
 
     @contextmanager
     def let_go(self) -> Iterator[None]:
-        """Let go of all of them in this block."""
+        """Let go of all of them in this block, and in blocks within it."""
         with self._lock:
             self._empty()
+            self._lent += 1
             try:
                 yield
             finally:
+                self._lent -= 1
                 self.fill()
 
     def lend(self) -> bool:

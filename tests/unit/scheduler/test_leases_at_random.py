@@ -4,13 +4,25 @@ import random
 
 import pytest
 
-from tests.support.simulation import OTHER, How, SimulatedWorker, Simulation
+from tests.support.simulation import OTHER, OWN, How, SimulatedWorker, Simulation
 from tests.support.thorough import either, rest_nightly
-from videoload.errors import Fault, TooManyBadVideos
+from videoload.errors import (
+    Fault,
+    StorageError,
+    TooManyBadVideos,
+    TransformError,
+    UnreadableError,
+    VideoloadError,
+)
 from videoload.scheduler.files import Files
 
 VIDEOS = 24
-HOWS: list[How | Fault] = ["sleeps", "crashes", "endless", Fault.VIDEO, Fault.VIDEO, Fault.SHORT]
+HOWS: list[How | Fault] = [
+    "sleeps", "crashes", "endless", Fault.VIDEO, Fault.VIDEO, Fault.SHORT, Fault.FUNCTION,
+]  # fmt: skip
+FOUND: list[int | VideoloadError] = [  # of the trainer's own copy
+    OWN, OWN, StorageError("the mount is away"), UnreadableError("x.avi", "EIO"),
+]  # fmt: skip
 
 
 class Play:
@@ -31,7 +43,8 @@ class Play:
                 video: draw.choice(HOWS)
                 for video in draw.sample(range(VIDEOS), draw.randrange(1, 5))
             }
-        self.files = draw.random() < 0.3
+        self.files = draw.random() < 0.4
+        self.all_checked = self.files and draw.random() < 0.5  # each worker reads another copy
         self.hosts = draw.choice([1, 2, 3])
         if self.files:
             simulation.lacks = {"host1": set(draw.sample(range(VIDEOS), 3))}
@@ -70,6 +83,8 @@ class Play:
     def a_worker_joins(self) -> None:
         self.names += 1
         local, host = self.draw.random() < 0.5, f"host{self.names % self.hosts}"
+        if self.all_checked:
+            local, host = False, f"host{1 + self.names % self.hosts}"
         if len(self.simulation.workers) < 5:
             self.simulation.add_worker(
                 f"w{self.names}", self.draw.choice([0.01, 0.01, 0.1, 0.5]), local=local,
@@ -94,13 +109,27 @@ class Play:
         if worker := self.some_worker():
             self.simulation.away ^= {worker.known.copy}
 
+    def a_storage_is_silent_or_back(self) -> None:
+        if self.simulation.storage_works:
+            self.simulation.stop_storage()
+        else:
+            self.simulation.start_storage()
+
+    def the_trainers_own_copy_goes_away_or_is_back(self) -> None:
+        found = self.draw.choice(FOUND)
+        self.simulation.own = lambda video: found
+
     def messages_are_lost(self) -> None:
         if worker := self.some_worker():
             worker.loses += self.draw.choice([1, 1, 2])
 
     def a_worker_lies(self) -> None:
         if (worker := self.some_worker()) and len(self.simulation.lied_about) < 3:
-            worker.lies = True
+            worker.lies = self.draw.choice([Fault.VIDEO, Fault.UNREAD])
+
+    def a_worker_lacks_code_or_has_it(self) -> None:
+        if worker := self.some_worker():
+            worker.lacks_code = not worker.lacks_code
 
     def the_process_sleeps(self) -> None:
         self.simulation.sleep(self.draw.choice([0.7, 1.5, 1000.0]))
@@ -124,7 +153,7 @@ class Play:
         files = Files(VIDEOS, has_own=True) if self.files else None
         self.simulation.add_stream(
             self.streams, batch=draw.randrange(1, 6), slots=draw.randrange(2, 5),
-            ordered=draw.random() < 0.5, files=files,
+            ordered=draw.random() < 0.5, files=files, function=draw.choice(["", "", "f"]),
         )  # fmt: skip
         self.streams += 1
 
@@ -145,10 +174,13 @@ class Play:
         """From now on nothing else happens: so each consumer gets all its batches."""
         simulation = self.simulation
         simulation.away.clear()
+        simulation.own = lambda video: OWN
+        simulation.start_storage()
         for worker in simulation.workers.values():
-            worker.loses, worker.lies = 0, False
-        simulation.add_worker("good local", 0.01, local=True, host="host0")
-        simulation.add_worker("good remote", 0.01, local=False, host="host0")
+            worker.loses, worker.lies, worker.lacks_code = 0, None, False
+        copy = "good" if self.all_checked else None
+        simulation.add_worker("good one", 0.01, local=copy is None, host="host0", copy=copy)
+        simulation.add_worker("good remote", 0.01, local=False, host="host0", copy=copy)
         simulation.run_until(
             lambda: all(
                 len(c.taken) == len(c.steps) or c.stream.id in simulation.errors
@@ -157,8 +189,12 @@ class Play:
             at_most_s=2000,
         )
         for number, error in simulation.errors.items():
-            assert isinstance(error, TooManyBadVideos)
-            assert len(simulation.streams[number].quarantine.reasons) > 3
+            stream = simulation.streams[number]
+            if isinstance(error, TransformError):
+                assert stream.function
+            else:
+                assert isinstance(error, TooManyBadVideos)
+                assert len(stream.quarantine.reasons) > 3
         for stream in simulation.streams.values() if self.files else ():
             assert stream.files is not None
             assert OTHER not in map(stream.files.expected, range(VIDEOS))
@@ -172,6 +208,9 @@ EVENTS = [
     Play.a_worker_is_silent,
     Play.a_host_loses_its_power,
     Play.a_root_goes_away_or_is_back,
+    Play.a_storage_is_silent_or_back,
+    Play.the_trainers_own_copy_goes_away_or_is_back,
+    Play.a_worker_lacks_code_or_has_it,
     Play.messages_are_lost,
     Play.a_worker_lies,
     Play.the_process_sleeps,

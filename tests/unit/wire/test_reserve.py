@@ -41,6 +41,15 @@ def test_memory_of_a_stream_is_made_of_the_reserve(none_left: Reserve) -> None:
     assert not is_one_free()
 
 
+def test_a_worker_is_started_with_several_things_that_take_a_descriptor(
+    none_left: Reserve,
+) -> None:
+    with none_left.let_go():
+        Arena(1, 100).close()
+        assert is_one_free(), "for its channel"
+    assert not is_one_free()
+
+
 def test_what_is_lent_stays_free_until_it_comes_back(none_left: Reserve) -> None:
     assert none_left.lend()
     with none_left.let_go():
