@@ -7,6 +7,7 @@ import json
 import os
 import re
 import shutil
+import tarfile
 from pathlib import Path
 from typing import Any
 
@@ -225,10 +226,30 @@ def materials(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for at, name in enumerate(("surf", "dance", "snow", "cat", "market", "train")):
         size = ((54, 96), (96, 54), (64, 64))[at % 3]
         make_avi(folder / f"web/{name}.avi", frames=60 + 50 * at, size=size, seed=at)
+    (folder / "ego").mkdir()
+    for shard in range(2):
+        with tarfile.open(folder / f"ego/{shard:06}.tar", "w") as tar:
+            for number, video in enumerate(sorted(folder.glob(f"ucf101/*/*_g0{1 + shard}_*"))):
+                (folder / "ego/cls").write_text(str(number))
+                tar.add(video, f"{shard}{number}.avi")
+                tar.add(folder / "ego/cls", f"{shard}{number}.cls")
+    if importlib.util.find_spec("pyarrow") is not None:
+        make_cells(folder / "cells/0.parquet", sorted(folder.glob("ucf101/*/*_g01_*.avi")))
     (folder / "train.csv").write_text(
         "path,label,start,end\nS001.avi,sit,0,10\nS001.avi,wave,10,\n"
     )
     return folder
+
+
+def make_cells(table: Path, videos: list[Path]) -> None:
+    """A table whose cells hold videos, as Hugging Face's `datasets` writes them."""
+    from pyarrow import parquet
+    from pyarrow import table as columns
+
+    table.parent.mkdir()
+    cells = [{"bytes": path.read_bytes(), "path": None} for path in videos]
+    actions = [path.parent.name for path in videos]
+    parquet.write_table(columns({"video": cells, "action": actions}), table, compression="none")
 
 
 @pytest.fixture

@@ -673,10 +673,13 @@ def _are_texts(cell: Any) -> bool:
 
 def _formatted(cell: Any, name: str, form: str | None) -> str:
     """A cell as a part of a path; ``form`` None: it is a path as it stands. Raises ValueError."""
+    if isinstance(cell, bytes | bytearray | Mapping):  # as Hugging Face's data sets have videos
+        raise ValueError(
+            f"{name!r} is {shown(cell)}, bytes or a structure, and no path: give text. Videos that "
+            "are in the table itself become tars: the page about catalogs has the script"
+        )
     path = as_path(cell) if form is None else cell
     found = path if form is None and isinstance(path, str) else text(cell)
-    if isinstance(cell, bytes):
-        raise ValueError(f"{name!r} is {shown(cell)}, which is bytes: give text")
     if not found:
         what = f"the column {name!r}, of which the path is made, is empty"
         raise ValueError(f"there is no file in the column {name!r}" if form is None else what)

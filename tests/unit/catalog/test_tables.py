@@ -193,6 +193,8 @@ def test_columns_named_by_numbers_are_given_as_text(names: dict[str, Any]) -> No
 def test_odd_paths_and_parts_are_refused() -> None:
     with refused("row 0", "'path'", "bytes"):
         Catalog.from_table({"path": [b"a.avi"]})
+    with refused("row 0", "'video'", "bytes", "tars"):
+        Catalog.from_table({"video": [{"bytes": b"RIFF", "path": "a.avi"}]}, path="video")
     for parts in (3, "path", ["path"], ["path", "path"], {"path"}):
         with refused("parts"):
             Catalog.from_table({"path": ["a.avi"]}, parts=parts)  # type: ignore[arg-type]
