@@ -254,7 +254,8 @@ def _zip_members(read: Read, size: int) -> Iterator[Member]:
         at += names + extras + comment
         stored, packed, local = _large(extra, stored, packed, local)
         if not name.endswith("/"):
-            yield Member(_plainest(name), local, 0, stored, _packed(flags, method))
+            flaw = "" if local + stored <= size else "ends behind its archive, which is damaged"
+            yield Member(_plainest(name), local, 0, stored, _packed(flags, method) or flaw)
 
 
 def _directory(read: Read, size: int) -> tuple[int, int, int]:
