@@ -113,9 +113,9 @@ class Blame:
         heard_of = list(self._pool.responsive)
         local = any(worker.copy is None for worker in heard_of)  # has the last word
         is_open = len(sure) < 2 or local
-        may_come = is_open and self._may_others_come(
-            said or [each for each in tries if each.fault is Fault.CODE]
-        )
+        # Who lacks the code has the right file. Another copy does not condemn it.
+        said_best = said or [each for each in tries if each.fault is Fault.CODE]
+        may_come = is_open and self._may_others_come(said_best)
         if all(worker.copy in tried for worker in heard_of):  # of those that came
             is_open = len({each.worker for each in said}) < 2 or local
         may_judge = any(self._may_judge(worker, chunk) for worker in heard_of)
@@ -123,7 +123,7 @@ class Blame:
         waits = all_differ and _is_agreed(stream, video)
         if may_come or (is_open and (may_judge or waits)):
             return RETRY
-        return believed((said or tries)[0])
+        return believed((said_best or tries)[0])
 
     def _may_others_come(self, said: list[Attempt]) -> bool:
         """Whether all that said so have just dialled in. If several are started together, one with

@@ -10,6 +10,7 @@ from videoload.errors import (
     Fault,
     StorageError,
     TooManyBadVideos,
+    TransformError,
     UnreadableError,
     VideoError,
     VideoloadError,
@@ -217,6 +218,19 @@ def test_storage_that_is_away_condemns_nothing() -> None:
     assert desk.bad == []
     desk.identified(0, file=OWN)
     assert desk.granted
+
+
+def test_a_worker_of_another_copy_condemns_no_file_for_which_others_lack_the_code() -> None:
+    desk = desk_of("a:1", "b:2", steps=1, function="m:f")
+    identify(desk)
+    desk.fail("a:1", fault=Fault.COPY, file=OTHER)
+    identify(desk)
+    desk.fail("b:2", fault=Fault.CODE, file=OWN)
+    desk.leave("a:1")
+    desk.wait(4, "b:2")
+    desk.want()
+    assert isinstance(desk.error(), TransformError)
+    assert desk.bad == []
 
 
 @pytest.mark.parametrize("copy", ["", ":1"])
