@@ -92,7 +92,9 @@ def index_of(file: VideoFile) -> VideoIndex:
         by_ffmpeg = prove_index(OpenedVideo(file), content, lambda: None)
     assert (proven is None) == (by_ffmpeg is None)
     if proven is not None and by_ffmpeg is not None:
-        assert proven.info == by_ffmpeg.info == decoded.info
+        assert proven.info == by_ffmpeg.info
+        # Headers prove more places where decoding can begin, or fewer.
+        assert proven.info._replace(keys=None) == decoded.info._replace(keys=None)
         assert proven.order.starts[:, :2].tolist() == by_ffmpeg.order.starts[:, :2].tolist()
     return proven or decoded
 

@@ -19,10 +19,10 @@ from tests.support.thorough import rest_nightly
 from tests.support.videos import make_avi
 from videoload.bitstreams.pictures import KeyFrame
 from videoload.decoding.decoder import Decoder
-from videoload.reading.avi_video import CHUNK
 from videoload.reading.containers import NotedPackets, OpenedVideo
 from videoload.reading.index import KnownHeaders, VideoIndex, find_index, open_video
 from videoload.reading.packets import PacketTable, read_packets
+from videoload.reading.placed_video import CHUNK
 from videoload.reading.plain_avi import read_plain_avi
 from videoload.storage.content import Content
 from videoload.storage.files import LocalFile
@@ -53,7 +53,7 @@ def read(path: Path) -> tuple[PacketTable | None, bool]:
     opened = OpenedVideo(file)
     with closing(opened), closing(Content(file)) as content:
         table = read_packets(opened, content, lambda: None)
-        return table, table is not None and opened.number == 0
+        return table, table is not None and opened.number >= 0
 
 
 def frames_of(path: Path) -> tuple[int, bool]:
@@ -72,7 +72,7 @@ def read_by_places(path: Path) -> list[list[bytes]]:
     file = local(path)
     index, opened = find_index(file, lambda: None)
     assert index is not None
-    assert index.avi is not None
+    assert index.placed is not None
     assert opened is None
     found = []
     for strict in (True, False):
@@ -196,6 +196,38 @@ def test_a_file_without_an_index_is_read_at_the_places_that_one_pass_found(
     assert len(found) >= 4
     assert all(expected[-len(read) :] == read for read in found)
     assert expected in found
+
+
+SAMPLES = [
+    "mp4_named_avi", "mov_h264_named_avi", "mp4_hevc_named_avi", "mp4_av1_named_avi",
+    "mp4_bframes_named_avi", "mp4_h264_recovery_points", "mov_mjpeg_bt709_full", "prores",
+    "mov_rawvideo_bt709_full", "mp4_h264_uneven",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", rest_nightly(SAMPLES, usual=4))
+def test_the_packets_of_an_mp4_or_mov_are_its_samples(name: str, tmp_path: Path) -> None:
+    path = named(name, tmp_path)
+    with closing(OpenedVideo(local(path))) as opened:
+        every = coded(opened.packets)
+        held_back = opened.decoder.context.reorder_depth
+    index, _ = find_index(local(path), lambda: None)
+    assert index is not None
+    starts = index.order.starts[:, 1].tolist()
+    assert read_by_places(path) == 2 * [every[start:] for start in starts]
+    with closing(open_video(local(path), index)) as video:
+        assert video.decoder.context.reorder_depth == held_back
+
+
+@pytest.mark.parametrize(
+    "name", ["mp4_h264_fragments", "mp4_mpeg4_empty_samples", "mkv_h264_named_avi"]
+)
+def test_what_is_not_a_sample_for_each_packet_is_read_by_ffmpeg(name: str, tmp_path: Path) -> None:
+    index, opened = find_index(local(named(name, tmp_path)), lambda: None)
+    assert opened is not None
+    opened.close()
+    assert index is not None
+    assert index.placed is None
 
 
 def test_the_length_of_an_mp4s_boxes_is_not_trusted(tmp_path: Path) -> None:

@@ -348,8 +348,8 @@ class _Reader(threading.local):
     def codec(self, name: str) -> str:
         """FFmpeg's name of a file's codec. Raises VideoError, StorageError, UnreadableError."""
         file, index = self.find(name)
-        if index.avi is not None:
-            return index.avi.codec
+        if index.placed is not None:
+            return index.placed.codec
         opened = self.take(file) or open_video(file, index)
         self.put(opened)
         return str(opened.decoder.context.codec.name)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from videoload.bitstreams.pictures import Bytes, Ints
-from videoload.reading.avi_video import CHUNK, chunk_names
+from videoload.reading.placed_video import CHUNK, chunk_names
 from videoload.storage.content import Content
 
 _HEADER_BYTES = 1 << 20  # the first packet of an AVI file must begin within so many bytes

@@ -34,6 +34,7 @@ _PARAMETERS = (
     "extradata", "width", "height", "pix_fmt", "codec_tag", "bits_per_coded_sample", "colorspace",
     "color_range", "color_primaries", "color_trc",
 )  # fmt: skip
+REORDERS = "reorder_depth"  # told beside these, if no demuxer is asked: pictures held back
 _FRAMES_HELD = 6  # by a decoder, as a guess
 # What FFmpeg, and PyAV with strange files, answer with.
 REFUSALS = (av.error.FFmpegError, OSError, ValueError, LookupError, ArithmeticError)
@@ -124,7 +125,7 @@ def container_parameters(context: VideoCodecContext) -> dict[str, Any]:
 
 def _context(codec: str, parameters: Mapping[str, Any]) -> VideoCodecContext:
     context = cast(VideoCodecContext, VideoCodecContext.create(_codec(codec), "r"))
-    for name in _PARAMETERS:  # nothing else, whatever an index says
+    for name in (*_PARAMETERS, REORDERS):  # nothing else, whatever an index says
         if name in parameters:
             setattr(context, name, parameters[name])
     return context

@@ -28,12 +28,12 @@ from videoload.bitstreams.pictures import Ints, compact
 from videoload.clips.video_info import VideoInfo, as_plain, from_plain
 from videoload.errors import named
 from videoload.logs import Log, RateLimitedLog
-from videoload.reading.avi_video import CHUNK, AviPackets, AviVideo
 from videoload.reading.containers import NotedPackets, OpenedVideo, is_named_avi
 from videoload.reading.display import Display, display_of
 from videoload.reading.frame_decoder import FrameDecoder
 from videoload.reading.order import FrameTable
 from videoload.reading.packets import PacketTable, read_packets, read_plain
+from videoload.reading.placed_video import CHUNK, PlacedPackets, PlacedVideo
 from videoload.reading.plain_avi import PlainAvi, read_plain_avi
 from videoload.reading.timing import Timing
 from videoload.reading.video import VideoReader
@@ -57,14 +57,14 @@ class VideoIndex(NamedTuple):
     """The index of a video.
 
     ``positions``: where the data of each packet is, int64 [packets], if the container tells.
-    ``avi``: how packets of an AVI are read there. ``noted``: what each packet must be after a seek.
+    ``placed``: how they are read there. ``noted``: what each packet must be after a seek.
     ``opening``: as `VideoFile.opening`.
     """
 
     info: VideoInfo
     order: FrameTable
     positions: Ints | None = None
-    avi: AviPackets | None = None
+    placed: PlacedPackets | None = None
     noted: NotedPackets | None = None
     opening: Sequence[tuple[int, int]] = ()
 
@@ -72,7 +72,7 @@ class VideoIndex(NamedTuple):
         """Ask for what these frames need of a file on another host: they are needed soon. A small
         file comes whole: other clips need the rest of it."""
         if file.fetches:
-            opening = self.opening if self.avi is None else ()
+            opening = self.opening if self.placed is None else ()
             is_small = file.size <= FIRST_BYTES
             file.prefetch(
                 [(0, file.size)] if is_small else [*self.byte_ranges(frames, file.size), *opening]
@@ -112,7 +112,7 @@ class VideoIndex(NamedTuple):
             order.starts, order.starts, order.ordinals, order.ordinals, order.sums,
             order.non_reference,
             self.positions,
-            None if self.avi is None else self.avi.sizes,
+            None if self.placed is None else self.placed.sizes,
             None if self.noted is None else self.noted.sums,
         ]  # fmt: skip
         keys = len(info.keys or b"")
@@ -121,11 +121,11 @@ class VideoIndex(NamedTuple):
     def to_bytes(self, of: bytes = b"") -> bytes:
         """It as bytes, for the disk, with a checksum of them and of the file that it is ``of``.
         Numbers that rise are written as their steps, which are small and alike."""
-        order, avi = self.order, self.avi
+        order, placed = self.order, self.placed
         stored = _Stored(
             self.info._replace(keys=None), _steps(order.starts), order.ordinals, order.sums,
-            None if avi is not None or self.positions is None else _steps(self.positions),
-            avi and avi._replace(positions=_steps(avi.positions - _before(avi.sizes))),
+            None if placed is not None or self.positions is None else _steps(self.positions),
+            placed and placed._replace(positions=_steps(placed.positions - _before(placed.sizes))),
             None if self.noted is None else self.noted.sums,
             order.non_reference, self.opening,
         )  # fmt: skip
@@ -142,9 +142,10 @@ class VideoIndex(NamedTuple):
             stored = _STORED.decode(plain)
         except (msgspec.MsgspecError, zlib_error) as error:  # other code wrote it
             raise ValueError(f"not an index: {error}") from None
-        avi = stored.avi
-        if avi is not None:  # from the end of a packet to the next one
-            avi = avi._replace(positions=compact(_summed(avi.positions) + _before(avi.sizes)))
+        placed = stored.placed
+        if placed is not None:  # from the end of a packet to the next one
+            begins = _summed(placed.positions) + _before(placed.sizes)
+            placed = placed._replace(positions=compact(begins))
         positions = stored.positions if stored.positions is None else _summed(stored.positions)
         starts = _summed(stored.starts.reshape(-1, 4))
         order = FrameTable(
@@ -153,16 +154,16 @@ class VideoIndex(NamedTuple):
         noted = None if stored.noted is None else NotedPackets(stored.noted)
         return cls(
             stored.info._replace(keys=order.keys), order,
-            positions if avi is None else avi.positions, avi, noted, stored.opening,
+            positions if placed is None else placed.positions, placed, noted, stored.opening,
         )  # fmt: skip
 
     def check(self, size: int) -> None:
         """Check an index that somebody else may have written, of a file of ``size`` bytes: whatever
         it says of frames, it leads to no place outside the file, and to no memory beyond what such
         a file can take. Raises ValueError."""
-        info, order, avi, positions = self.info, self.order, self.avi, self.positions
+        info, order, placed, positions = self.info, self.order, self.placed, self.positions
         frames, places = order.frames, order.starts.astype(np.int64)
-        noted, sizes = self.noted and self.noted.sums, avi and avi.sizes
+        noted, sizes = self.noted and self.noted.sums, placed and placed.sizes
         packets = _agreed([order.ordinals, order.non_reference, noted, positions, sizes])
         most = size if packets is None else packets
         across, down = info.coded_size
@@ -188,17 +189,18 @@ class VideoIndex(NamedTuple):
         ):
             if not is_right:
                 raise ValueError("it contradicts the file")
-        if avi is not None:
-            self._check_avi(avi, size)
+        if placed is not None:
+            self._check_placed(placed, size)
 
-    def _check_avi(self, avi: AviPackets, size: int) -> None:
-        starts, sizes = avi.positions.astype(np.int64), avi.sizes.astype(np.int64)
-        if not (0 <= avi.stream <= 99 and _lie(starts, CHUNK.size, size) and _lie(sizes, 0, size)):
+    def _check_placed(self, placed: PlacedPackets, size: int) -> None:
+        starts, sizes = placed.positions.astype(np.int64), placed.sizes.astype(np.int64)
+        is_stream = placed.stream is None or 0 <= placed.stream <= 99
+        if not (is_stream and _lie(starts, CHUNK.size, size) and _lie(sizes, 0, size)):
             raise ValueError("it contradicts the file")
         if not _lie(starts + sizes, CHUNK.size, size):
             raise ValueError("packets lie outside the file")
         try:
-            FrameDecoder.create(avi.codec, avi.parameters, strict=True)
+            FrameDecoder.create(placed.codec, placed.parameters, strict=True)
         except Exception as error:  # PyAV has many kinds
             raise ValueError(f"no decoder can be made: {error}") from None
 
@@ -242,7 +244,7 @@ class _Stored(NamedTuple):
     ordinals: Ints | None
     sums: Ints | None
     positions: Ints | None
-    avi: AviPackets | None
+    placed: PlacedPackets | None
     noted: Ints | None
     unreferenced: Ints | None
     opening: Sequence[tuple[int, int]]
@@ -256,8 +258,8 @@ def open_video(
 ) -> VideoReader:
     """Open an indexed file for decoding. ``watch``: notes how long seeking takes. Raises
     BrokenFileError."""
-    if index.avi is not None:
-        return AviVideo(file, index.avi, strict=strict)
+    if index.placed is not None:
+        return PlacedVideo(file, index.placed, strict=strict)
     return OpenedVideo(file, strict=strict, watch=watch, noted=index.noted)
 
 
@@ -266,7 +268,9 @@ class KnownHeaders:
     `plain_avi`."""
 
     def __init__(self) -> None:
-        self._known: LRUCache[bytes, tuple[VideoInfo, AviPackets, Fraction]] = LRUCache(_MAX_KNOWN)
+        self._known: LRUCache[bytes, tuple[VideoInfo, PlacedPackets, Fraction]] = LRUCache(
+            _MAX_KNOWN
+        )
 
     def index_of(self, avi: PlainAvi, content: Content) -> VideoIndex | None:
         """The index of such a file, if FFmpeg need not open it."""
@@ -281,7 +285,7 @@ class KnownHeaders:
 
     def note(self, avi: PlainAvi, index: VideoIndex, base: Fraction | None) -> None:
         """FFmpeg has opened a file, which was proven, and told this ``base`` of its times."""
-        packets = index.avi
+        packets = index.placed
         is_as_taken = (
             packets is not None
             and packets.codec == "mpeg4"
@@ -320,7 +324,7 @@ def find_index(
         if avi is not None and index is not None:
             headers.note(avi, index, opened.stream.time_base)
     # No decoder is made yet: its memory would be cold when the time for it comes.
-    if index is not None and index.avi is not None:
+    if index is not None and index.placed is not None:
         opened.close()
         return index, None
     return index, opened
@@ -355,7 +359,7 @@ def _index(
     order = FrameTable(frames, compact(rows), ordinals, unreferenced=unreferenced)
     positions = None if table.noted is not None else compact(table.positions)
     info = info._replace(keys=order.keys)
-    return VideoIndex(info, order, positions, table.avi, table.noted, opening)
+    return VideoIndex(info, order, positions, table.placed, table.noted, opening)
 
 
 def info_of_file(

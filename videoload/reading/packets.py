@@ -29,15 +29,15 @@ from videoload.bitstreams.pictures import (
 )
 from videoload.bitstreams.proofs import PROVABLE, UNCOMPRESSED, prove
 from videoload.reading.avi_index import StreamNumber, is_whole
-from videoload.reading.avi_video import CHUNK, AviPackets, chunk_names
 from videoload.reading.containers import (
     NotedPackets,
     OpenedVideo,
     changes_decoding,
     checksum_of,
 )  # fmt: skip
-from videoload.reading.frame_decoder import REFUSALS, FrameDecoder
+from videoload.reading.frame_decoder import REFUSALS, REORDERS, FrameDecoder
 from videoload.reading.moov import display_offsets, has_one_description, read_moov
+from videoload.reading.placed_video import CHUNK, PlacedPackets, chunk_names
 from videoload.reading.plain_avi import PlainAvi
 from videoload.reading.timing import Timing, timing_of
 from videoload.storage.content import Content
@@ -58,7 +58,7 @@ class PacketTable(NamedTuple):
     """What the headers of all packets prove, and how to reach a packet.
 
     ``positions`` are those of the data in the file; -1 if packets cannot be sought. ``times`` are
-    those to seek to. ``avi``: the packets are read by their places. ``noted``: the container's
+    those to seek to. ``placed``: the packets are read by their places. ``noted``: the container's
     index may not be whole, so a demuxer that seeks may go on with other packets.
     """
 
@@ -66,7 +66,7 @@ class PacketTable(NamedTuple):
     times: Ints
     pictures: Pictures
     timing: Timing
-    avi: AviPackets | None = None
+    placed: PlacedPackets | None = None
     noted: NotedPackets | None = None
 
 
@@ -84,14 +84,16 @@ def read_packets(opened: OpenedVideo, content: Content, tick: Tick) -> PacketTab
         return None
     offsets = display_offsets(moov, opened.stream.id, len(index.times)) if is_mov else 0
     since = None if offsets is None else _since(opened, index.times + offsets)
+    placed = None
+    if opened.is_avi or (since is not None and _are_samples(opened, content, index)):
+        placed = _by_places(opened, index.positions, index.sizes)
     shown = _by_demuxer(opened, tick) if since is None else since
     timing = timing_in(opened, shown, _numbers(pictures))
-    avi = _by_places(opened, index.positions, index.sizes) if opened.is_avi else None
-    return PacketTable(index.positions, index.times, pictures, timing, avi)
+    return PacketTable(index.positions, index.times, pictures, timing, placed)
 
 
 def read_plain(
-    avi: PlainAvi, content: Content, like: AviPackets, base: Fraction
+    avi: PlainAvi, content: Content, like: PlacedPackets, base: Fraction
 ) -> PacketTable | None:
     """As `read_packets`, of a file that FFmpeg would tell to be ``like`` another one, with the
     first picture at 0. ``base``: of its times, in seconds. None also if it has to be opened."""
@@ -123,9 +125,22 @@ def timing_in(
     return timing_of(times, numbers, stream.time_base, (stream.guessed_rate, stream.average_rate))
 
 
-def _by_places(opened: OpenedVideo, positions: Ints, sizes: Ints) -> AviPackets:
-    codec, parameters = opened.decoder.context.codec.name, opened.decoder.parameters
-    return AviPackets(codec, parameters, opened.stream.index, compact(positions), compact(sizes))
+def _by_places(opened: OpenedVideo, positions: Ints, sizes: Ints) -> PlacedPackets:
+    context, parameters, stream = opened.decoder.context, opened.decoder.parameters, None
+    if opened.is_avi:
+        stream = opened.stream.index
+    else:  # FFmpeg has looked for it in the first pictures
+        parameters = {**parameters, REORDERS: context.reorder_depth}
+    return PlacedPackets(context.codec.name, parameters, stream, compact(positions), compact(sizes))
+
+
+def _are_samples(opened: OpenedVideo, content: Content, index: _AtPlaces) -> bool:
+    """Whether the packets of an MP4 or MOV that was just opened are its samples as they are, by a
+    look at the first one: FFmpeg changes some, and splits those of other codecs."""
+    packet = next(opened.packets, None)
+    opened.number += 1
+    data = content.read(index.positions.item(0), index.sizes.item(0))
+    return packet is not None and bytes(packet) == data and not changes_decoding(packet)
 
 
 def _prove(opened: OpenedVideo, sizes: Ints, reader: _AtPlaces | _InPasses) -> Pictures | None:

@@ -19,7 +19,7 @@ import numpy as np
 
 from videoload.bitstreams.mpeg4 import VOP
 from videoload.bitstreams.pictures import DATA_BYTES, Ints
-from videoload.reading.avi_video import CHUNK, chunk_names
+from videoload.reading.placed_video import CHUNK, chunk_names
 
 _MAX_CHUNKS = 64  # before the packets
 _HEADER_BYTES = 56  # of an "avih" or "strh"

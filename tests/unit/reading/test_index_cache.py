@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 
 from videoload import versions
 from videoload.clips.video_info import VideoInfo
-from videoload.reading.avi_video import AviPackets
 from videoload.reading.containers import NotedPackets
 from videoload.reading.index import VideoIndex
 from videoload.reading.index_cache import IndexCache
 from videoload.reading.order import FrameTable
+from videoload.reading.placed_video import PlacedPackets
 from videoload.storage.files import LocalFile, VideoFile
 from videoload.storage.kept_rows import KeptRows
 
@@ -50,7 +50,7 @@ def proven() -> VideoIndex:
     order = FrameTable(3, np.array([[0, 0, 0, 5686]]), np.array([0, 2, 1]))
     parameters = {"extradata": b"\1\2", "width": 320, "codec_tag": "XVID", "pix_fmt": None}
     positions, sizes = np.array([5686, 9999, 1 << 40]), np.array([7, 8, 70_000])
-    packets = AviPackets("mpeg4", parameters, 0, positions, sizes)
+    packets = PlacedPackets("mpeg4", parameters, 0, positions, sizes)
     info = VideoInfo(3, Fraction(25), 320, 240)
     return VideoIndex(info, order, positions, packets, NotedPackets(np.arange(3)))
 
@@ -96,10 +96,10 @@ def test_all_that_is_known_of_packets_survives() -> None:
     again = VideoIndex.from_bytes(index.to_bytes())
     assert same(again, index)
     assert [again.order.packet(i) for i in range(3)] == [0, 2, 1]
-    assert again.avi is not None
-    assert index.avi is not None
-    assert (again.avi.codec, again.avi.parameters, again.avi.stream) == index.avi[:3]
-    assert again.avi.positions.tolist() == index.avi.positions.tolist()
+    assert again.placed is not None
+    assert index.placed is not None
+    assert (again.placed.codec, again.placed.parameters, again.placed.stream) == index.placed[:3]
+    assert again.placed.positions.tolist() == index.placed.positions.tolist()
     assert again.noted is not None
     assert again.noted.sums.tolist() == [0, 1, 2]
 

@@ -313,14 +313,15 @@ def test_a_forged_row_leads_to_no_memory_and_no_place_outside_its_file(folder: P
         ]  # fmt: skip
         forged += [index._replace(info=info._replace(**each)) for each in infos]
         forged += [index._replace(positions=huge), index._replace(opening=[(1 << 40, 0)])]
-        if avi := index.avi:
+        if placed := index.placed:
             changes: list[dict[str, Any]] = [
-                {"sizes": np.full(len(avi.sizes), 1 << 40)}, {"sizes": -avi.sizes.astype(int) - 1},
-                {"positions": np.full(len(avi.sizes), size)}, {"stream": 1 << 40}, {"stream": -1},
-                {"positions": np.zeros(len(avi.sizes), int)}, {"codec": "none"},
+                {"sizes": np.full(len(placed.sizes), 1 << 40)},
+                {"sizes": -placed.sizes.astype(int) - 1}, {"stream": 1 << 40}, {"stream": -1},
+                {"positions": np.full(len(placed.sizes), size)}, {"codec": "none"},
+                {"positions": np.zeros(len(placed.sizes), int)},
                 {"parameters": {"width": "wide"}},
             ]  # fmt: skip
-            forged += [index._replace(avi=avi._replace(**each)) for each in changes]
+            forged += [index._replace(placed=placed._replace(**each)) for each in changes]
         for number, each in enumerate(forged):
             assert is_refused(each, size), f"{path}: {number}"
 

@@ -1,9 +1,9 @@
-"""An AVI file, read without FFmpeg's demuxer.
+"""An AVI, MP4 or MOV file, read without FFmpeg's demuxer.
 
 Each packet is read at the place that the file's index names. So opening the file takes a fifth of
 the time, reading a packet two thirds, and seeking none; and nothing that stands between the packets
-can shift their numbers. The header of each chunk is compared as it is read. A header that says
-something else is a complaint: then the canonical route (see `frames`) takes the bytes at
+can shift their numbers. In an AVI, the header of each chunk is compared as it is read. A header
+that says something else is a complaint: then the canonical route (see `frames`) takes the bytes at
 that place, whatever stands before them.
 """
 
@@ -29,33 +29,38 @@ _AT_ONCE_BYTES = 256 << 10  # of a file of this host
 CHUNK = Struct("<4sI")  # the header of a chunk: name, length
 
 
-class AviPackets(NamedTuple):
-    """Where the packets of an AVI file's video are, and what their decoder is told."""
+class PlacedPackets(NamedTuple):
+    """Where the packets of a video are, and what their decoder is told."""
 
     codec: str  # FFmpeg's name of the decoder
     parameters: Mapping[str, Any]
-    stream: int
+    stream: int | None  # of an AVI; None: nothing stands before the packets
     positions: Ints  # where the data of each begins
     sizes: Ints
 
+    @property
+    def headed(self) -> int:
+        """The bytes of the header before each packet."""
+        return 0 if self.stream is None else CHUNK.size
 
-class AviVideo:
+
+class PlacedVideo:
     """A `Video` whose packets are those that its index names."""
 
-    def __init__(self, file: VideoFile, avi: AviPackets, *, strict: bool = True) -> None:
+    def __init__(self, file: VideoFile, placed: PlacedPackets, *, strict: bool = True) -> None:
         """Raises BrokenFileError."""
         self.file = file
         self.number = -1
         self.refused: list[int] = []
-        self._avi = avi
+        self._placed = placed
         self._strict = strict
-        self._names = chunk_names(avi.stream)
+        self._names = None if placed.stream is None else chunk_names(placed.stream)
         self._content = Content(file)
         try:
             self._content.open()
         except OSError as error:
             raise not_opened(error, file) from None
-        self.decoder = FrameDecoder.create(avi.codec, avi.parameters, strict=strict)
+        self.decoder = FrameDecoder.create(placed.codec, placed.parameters, strict=strict)
         self.packets: Iterator[VideoPacket] = iter(())
 
     def seek_to_keyframe(self, start: KeyFrame, last: int = -1) -> VideoPacket | None:
@@ -70,14 +75,14 @@ class AviVideo:
         Raises ValueError for a chunk that does not say what the index says, if the decoder is
         strict."""
         block: Any = b""
-        block_at, (positions, sizes) = 0, self._avi[-2:]
+        block_at, (positions, sizes), headed = 0, self._placed[-2:], self._placed.headed
         end = positions.item(last) + sizes.item(last)
         for each in range(number, len(sizes)):
             position, size = positions.item(each), sizes.item(each)
             at = position - block_at
-            if at < CHUNK.size or at + size > len(block):
-                length = CHUNK.size + size
-                block_at, at = position - CHUNK.size, CHUNK.size
+            if at < headed or at + size > len(block):
+                length = headed + size
+                block_at, at = position - headed, headed
                 needed = 0 if self.file.fetches else min(end - block_at, _AT_ONCE_BYTES)
                 most = max(length, needed)
                 try:
@@ -86,7 +91,7 @@ class AviVideo:
                     break  # the file cannot be read any further
                 if len(block) < length:
                     break  # it is shorter than it was
-            if self._strict:
+            if self._strict and self._names is not None:
                 name, named = CHUNK.unpack_from(block, at - CHUNK.size)
                 if named != size or name not in self._names:
                     raise ValueError("a chunk differs from the index")
@@ -94,9 +99,9 @@ class AviVideo:
             packet.update(block[at : at + size])  # any buffer does
             yield packet
 
-    def reopen(self) -> AviVideo:
+    def reopen(self) -> PlacedVideo:
         """As `Video.anew`."""
-        return AviVideo(self.file, self._avi, strict=False)
+        return PlacedVideo(self.file, self._placed, strict=False)
 
     def close(self) -> None:
         """Close the file."""
