@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import videoload as vl
@@ -20,7 +21,12 @@ from tests.support.object_server import ObjectServer
 from tests.support.servers import bucket, objects
 from tests.support.videos import make_avi
 from videoload import Catalog, Client, ClipSpec, decode_serially
+from videoload.catalog.crop_boxes import rows_for_workers
+from videoload.clips.rows import Clip, Video
+from videoload.clips.sample_spec import one_clip
+from videoload.decoding.decoder import Decoder
 from videoload.errors import CatalogError, StorageError, TooManyBadVideos, VideoError
+from videoload.storage.cache_directories import CacheDirectories
 from videoload.tools.indexing import make_index
 from videoload.tools.scan import scan
 
@@ -367,6 +373,32 @@ def test_shards_whose_index_lies_beside_them_are_not_walked(
     expected = digest(decode_serially(local, SPEC, 4, **how))
     assert digest(decode_serially(listed, SPEC, 4, **how)) == expected
     index.unlink()
+
+
+def test_members_below_a_url_take_the_requests_of_plain_files(
+    home: Path, server: ObjectServer, tmp_path: Path
+) -> None:
+    shutil.copytree(home, server.folder / "plain")
+    WRITERS["pax"](home, server.folder / "q.tar")
+    shards = Catalog.from_shards(f"{server.url}/q.tar")
+    row_of = rows_for_workers(shards, one_clip(SPEC))
+    members = [row_of(n) for n in range(COUNT)]
+    files = [Video(f"plain/{row.path.partition('/')[2]}") for row in members]
+    out = np.empty((1, *SPEC.shape), np.uint8)
+    requests, sent = list[int](), list[int]()
+    for rows, cache in ((files, tmp_path / "1"), (members, tmp_path / "2")):
+        cache.mkdir(0o700)
+        for _ in range(2):  # the second time, this host knows their indexes
+            decoder = Decoder(server.url, folders=CacheDirectories(str(cache)))
+            before = len(server.requests), server.bytes_sent
+            for row in rows:
+                decoder.decode(row.path, SPEC, [Clip(1, row=row)], out)
+            requests.append(len(server.requests) - before[0])
+            sent.append(server.bytes_sent - before[1])
+    assert requests[:2] == requests[2:]
+    header = 2048
+    assert sent[2] <= sent[0] + COUNT * header
+    assert sent[3] == sent[1]
 
 
 def test_the_headers_of_a_shard_are_few_of_its_bytes(server: ObjectServer) -> None:

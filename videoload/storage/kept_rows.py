@@ -21,6 +21,7 @@ from errno import EPERM
 from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
+from zlib import crc32
 
 from videoload.logs import Log
 from videoload.storage.cache_directories import own_file, own_folder
@@ -84,6 +85,16 @@ class KeptRows:
         with self._lock:
             version = None if self._of_set is None else self._of_set.version(path, wait)
             return version or self._disk.last(path)
+
+    def own_version(self, path: str) -> bytes | None:
+        """Of which version of a file on another host this host has found out something."""
+        with self._lock:
+            version = self._disk.last(path)
+            row = None if version is None else self._disk.read(path, version)
+        if version is None or row is None:
+            return None
+        checksum = crc32(row[4:], crc32(row_of(path, version)))
+        return version if row[:4] == checksum.to_bytes(4, "little") else None
 
     def put(self, path: str, file: File, packed: Callable[[bytes], bytes]) -> None:
         """Keep a row: the bytes that ``packed`` makes, with what they are of."""

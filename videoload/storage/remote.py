@@ -106,7 +106,7 @@ class RemoteFile:
         self.version = known.version
         if member is not None:
             self.size, self._begin = member.size, member.begin
-            self.version += f" {member.begin} {member.size}".encode()
+            self.version += f"\n{member.begin} {member.size}".encode()
             self.identity = identity_by(self.version)
         self.key = self.version
         self.opening: Sequence[tuple[int, int]] = ()
@@ -355,6 +355,8 @@ class RemoteStorage:
         """A member of a shard. Its first part begins with the header that proves its place.
         ``may_guess``: it is asked for before the version of the shard is known. Raises VideoError,
         StorageError, FileReplacedError."""
+        if (member := self._recalled(name, shard, inner)) is not None:
+            return self._resolve(path, name, shard, member)
         parts: dict[tuple[int, int], Part] = {}
         if may_guess and self._version(shard) is None and (place := self._shards.expected(name)):
             parts[place] = self._first_of(path, name, shard, place)
@@ -373,6 +375,25 @@ class RemoteStorage:
         if (part := parts.get((member.at, member.size))) is not None:
             file.add(0, part.data[member.begin - member.at :][: member.size])
         return file
+
+    def _recalled(self, name: str, shard: str, inner: str) -> Member | None:
+        """A member whose place was proven by this process, or on this host, which keeps the version
+        of each member that it has an index of."""
+        known = self._known.get(shard)
+        if known is not None and (member := self._shards.proven(name, known.identity)) is not None:
+            return member
+        version = None if self._shards.kept is None else self._shards.kept.own_version(name)
+        if version is None or shard in self._stale:
+            return None
+        whole, _, place = version.partition(b"\n")
+        begin, _, size = place.partition(b" ")
+        if known is None and size and (known := KnownVersion.by(whole)) is not None:
+            self._known[shard] = known
+        if known is None or known.version != whole:
+            return None
+        member = Member(inner, 0, int(begin), int(size))
+        self._shards.recall(name, known.identity, member)
+        return member
 
     def _first_of(self, path: str, name: str, shard: str, place: tuple[int, int]) -> Part:
         requested = self._coming.pop(name, None) or self._ask_member(name, shard, place)
@@ -418,8 +439,9 @@ class RemoteStorage:
 
     def prefetch_header(self, path: str) -> VideoFile | None:
         shard, inner = self._split(name := self._name(path))
+        is_recalled = bool(inner) and self._recalled(name, shard, inner) is not None
         known = self._version(shard, wait=False)
-        if known is not None and (not inner or self._shards.proven(name, known.identity)):
+        if is_recalled or (known is not None and not inner):
             file = self.resolve(path)
             return None if self.is_busy else file
         place = self._shards.expected(name) if inner else None

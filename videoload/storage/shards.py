@@ -53,23 +53,16 @@ class _OpenFile(Protocol):
 class File(Protocol):
     """What is needed of a `VideoFile`."""
 
-    @property
-    def size(self) -> int: ...
+    fetches: bool
+    has_version: bool
+    version: bytes
+    key: bytes
 
     @property
     def identity(self) -> bytes: ...
 
     @property
-    def version(self) -> bytes: ...
-
-    @property
-    def key(self) -> bytes: ...
-
-    @property
-    def has_version(self) -> bool: ...
-
-    @property
-    def fetches(self) -> bool: ...
+    def size(self) -> int: ...
 
     def open(self) -> _OpenFile: ...
 
@@ -86,6 +79,8 @@ class Kept(Protocol):
     def put(self, path: str, file: File, packed: Callable[[bytes], bytes]) -> None: ...
 
     def version(self, path: str, wait: bool) -> bytes | None: ...
+
+    def own_version(self, path: str) -> bytes | None: ...
 
 
 class Contents(msgspec.Struct, frozen=True, array_like=True):
@@ -246,9 +241,13 @@ class Shards:
         member = None if expected is None else prove(name, *expected)
         if member is None:
             member = self._look_up(path, archive, name, file, prove)
-        with self._lock:
-            self._proven[path] = file.identity, member
+        self.recall(path, file.identity, member)
         return member
+
+    def recall(self, path: str, identity: bytes, member: Member) -> None:
+        """The place of a member is proven in the archive of this identity."""
+        with self._lock:
+            self._proven[path] = identity, member
 
     def _look_up(self, path: str, archive: str, name: str, file: File, prove: Prove) -> Member:
         for found in self._contents(path, archive, file):

@@ -3,6 +3,7 @@
 import io
 import os
 import random
+import sqlite3
 import tarfile
 import zipfile
 from collections.abc import Mapping
@@ -194,6 +195,21 @@ def test_an_archive_is_walked_once_for_all_processes_of_a_host(
     write_tar(shard, {"new.mp4": b"n", **FILES})
     assert all_of(opened().resolve("x.tar/a.mp4")) == FILES["a.mp4"]
     assert len(walks) == 3
+
+
+def test_a_row_whose_version_is_damaged_tells_of_no_version(tmp_path: Path) -> None:
+    path = str(write_tar(tmp_path / "x.tar", FILES))
+    file = Folder(tmp_path).resolve("x.tar")
+    file.key = file.version  # as below a URL
+    rows = KeptRows(str(tmp_path / "cache"), str(tmp_path), "")
+    rows.put(path, file, Contents(b"\0", b"").to_bytes)
+    rows.close()
+    assert rows.own_version(path) is not None
+    (cache,) = (tmp_path / "cache").glob("*.sqlite")
+    with sqlite3.connect(cache) as written:
+        written.execute("UPDATE indexes SET identity = ?", [file.key[:-1] + b"x"])
+    written.close()
+    assert KeptRows(str(tmp_path / "cache"), str(tmp_path), "").own_version(path) is None
 
 
 @given(st.binary(max_size=100), st.integers(0, 2**32))
