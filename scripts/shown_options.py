@@ -1,4 +1,5 @@
-"""For the site: `Client.stream` shows each option of a stream, as help() does. Others name it."""
+"""For the site: `Client.stream` shows each option of a stream, as help() does. Others name it. The
+descriptions of arguments say their defaults, once."""
 
 import inspect
 from importlib import import_module
@@ -9,6 +10,19 @@ import griffe
 
 class ShownOptions(griffe.Extension):
     """Take docstring and options from the method itself, where `takes_options` has put them."""
+
+    def on_package(self, *, pkg: griffe.Module, **kwargs: Any) -> None:
+        """See griffe."""
+        left: list[griffe.Object | griffe.Alias] = [pkg]
+        while left:
+            each = left.pop()
+            if each.is_alias:
+                continue
+            left += each.members.values()
+            for section in each.docstring.parsed if each.docstring is not None else ():
+                if isinstance(section, griffe.DocstringSectionParameters):
+                    for parameter in section.value:
+                        parameter.value = None
 
     def on_function(self, *, func: griffe.Function, **kwargs: Any) -> None:
         """See griffe."""

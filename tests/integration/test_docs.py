@@ -82,10 +82,10 @@ USUAL = [
 NEEDS = {r"\.dataset\(|video_dataset": "tensorflow", "metrics_port=": "prometheus_client"}
 
 # What a script says that runs once for each rank, and how a rank learns which one it is.
-RANKS = {"MultiWorkerMirroredStrategy()": "TF_CONFIG", "init_process_group": "torchrun"}
+RANKS = {"MultiWorkerMirroredStrategy()": "TF_CONFIG", "from ranks import": "torchrun"}
 
 # Pages that find in their second run what they saved in their first.
-TWICE = ("docs/train/keras.md", "docs/train/pytorch.md", "docs/train/resume.md")
+TWICE = ("docs/train/keras.md", "docs/train/resume.md")
 
 # Runs before a script. A host without GPUs has one device; with two, something is mirrored.
 BEFORE = {
@@ -157,7 +157,8 @@ def needed(script: list[Step]) -> list[str]:
         elif isinstance(node, ast.ImportFrom):
             found.add(str(node.module).partition(".")[0])
     found |= {name for said, name in NEEDS.items() if re.search(said, code)}
-    return sorted(found - {Path(step.name).stem for step in script})
+    own = {Path(block.title).stem for text in PAGES.values() for block in blocks(text)}
+    return sorted(found - own)
 
 
 def run_script(programs: Programs, page: str, script: list[Step], folder: Path) -> list[str]:
@@ -226,6 +227,8 @@ def materials(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for at, name in enumerate(("surf", "dance", "snow", "cat", "market", "train")):
         size = ((54, 96), (96, 54), (64, 64))[at % 3]
         make_avi(folder / f"web/{name}.avi", frames=60 + 50 * at, size=size, seed=at)
+        said = ["A film.", "Pictures move."][: 1 + at % 2]
+        (folder / f"web/{name}.json").write_text(json.dumps({"caption": said}))
     (folder / "ego").mkdir()
     for shard in range(2):
         with tarfile.open(folder / f"ego/{shard:06}.tar", "w") as tar:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -11,6 +12,7 @@ import pytest
 import videoload as vl
 from tests.support.digests import digests
 from tests.support.lerobot import CAMERAS, FPS, TASKS, change_rows, make_lerobot
+from tests.support.needs import needs_lerobot
 from tests.support.servers import bucket
 from tests.support.videos import make_avi
 
@@ -63,6 +65,36 @@ def test_every_step_comes_once_with_what_is_around_it(root: Path) -> None:
                 there = np.where(within, first_in_file(episode, at_once) + shown, -1)
                 assert frames[name][b].tolist() == there.tolist()
     assert sorted(seen) == [*range(sum(LENGTHS))]
+
+
+@needs_lerobot
+def test_each_step_is_that_of_lerobots_own_loader(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    from lerobot.datasets import video_utils
+    from lerobot.datasets.lerobot_dataset import LeRobotDataset
+
+    seconds = {name: [n / FPS for n in CLIP[name].offsets or ()] for name in CAMERAS}
+    theirs: Any = LeRobotDataset("some/set", root=root, delta_timestamps={**seconds, **DELTAS})
+    catalog = vl.Catalog.from_lerobot(root, DELTAS)
+    whole = {name: replace(clip, size=None, crop="center") for name, clip in CLIP.items()}
+    seen = 0
+    for given, targets, info in vl.decode_serially(catalog, whole, info=True, **HOW):
+        clips, named, frames = (
+            cast(dict[str, Any], each) for each in (given, targets, info.frames)
+        )
+        for b, step in enumerate(named["index"].tolist()):
+            item, seen = theirs[step], seen + 1
+            for name in ("action", "action_is_pad", "episode_index", "frame_index", "task"):
+                assert np.array_equal(named[name][b], item[name]), name
+            for name in CAMERAS:
+                assert ((frames[name][b] < 0) == item[f"{name}_is_pad"].numpy()).all()
+                pictures = item[name].numpy()  # a single one has no axis of time
+                pictures = pictures.reshape(-1, *pictures.shape[-3:]).transpose(0, 2, 3, 1) * 255
+                assert np.abs(pictures - clips[name][b]).max() < 4, "scalers round otherwise"
+    assert seen == len(theirs) == sum(LENGTHS)
+    video_utils._default_decoder_cache.clear()  # else files stay open
 
 
 @pytest.fixture(scope="module")

@@ -95,12 +95,8 @@ def films(out: Path) -> Path:
     for name, frames, size in (("EchoNet-Dynamic", 70, 112), ("dlc", 124, 64), ("mice", 60, 64)):
         for number, path in enumerate(sorted((out / name).rglob("*.avi"))):
             make_avi(path, frames=frames + number % 2, size=(size, size), seed=number)
-    for number in range(2):
-        points = "".join(f"{at},20,{at},0.9,30,30,0.1\n" for at in range(60 + number % 2))
-        write(out, f"mice/mouse{number}/mouse{number}DLC_resnet50.csv", "scorer,d,d,d,d,d,d\n"
-              "bodyparts,nose,nose,nose,tail,tail,tail\ncoords,x,y,likelihood,x,y,likelihood\n"
-              + points)  # fmt: skip
     make_lerobot(out / "aloha", [30, 41, 25, 38])
+    make_lerobot(out / "more", [20, 33], seed=9)
     for path in sorted((out / "UBFC").rglob("*.avi")):
         with av.open(str(path), "w") as container:
             stream = container.add_stream("rawvideo", FPS)

@@ -15,8 +15,10 @@ CAMERAS = ["observation.images.top", "observation.images.wrist"]
 
 
 def make_lerobot(root: Path, lengths: Sequence[int], seed: int = 0, *, videos: bool = True) -> Path:
-    """A data set whose episodes have these lengths. Camera k of ``CAMERAS`` has k + 2 episodes in a
-    file, and picture n of a file is that of `make_avi`. ``action`` is (step, episode, frame)."""
+    """A data set whose episodes have these lengths; LeRobot's own reader takes it, too. Camera k of
+    ``CAMERAS`` has k + 2 episodes in a file, and picture n of a file is that of `make_avi`.
+    ``action`` is (step, episode, frame)."""
+    import pandas  # type: ignore[import-untyped]
     from pyarrow import FixedSizeListArray, array, parquet, table
 
     ends = np.cumsum(lengths)
@@ -34,7 +36,7 @@ def make_lerobot(root: Path, lengths: Sequence[int], seed: int = 0, *, videos: b
     }  # fmt: skip
     where: dict[str, Any] = {
         "episode_index": np.arange(len(lengths)), "dataset_from_index": ends - lengths,
-        "dataset_to_index": ends, "data/chunk_index": np.zeros(len(lengths), int),
+        "dataset_to_index": ends, "length": lengths, "data/chunk_index": 0 * ends,
         "data/file_index": np.arange(len(lengths)) // 3,
     }  # fmt: skip
     for k, camera in enumerate(CAMERAS):
@@ -56,8 +58,8 @@ def make_lerobot(root: Path, lengths: Sequence[int], seed: int = 0, *, videos: b
     for name in ("meta/episodes/chunk-000", "data/chunk-000"):
         (root / name).mkdir(parents=True)
     parquet.write_table(table(where), root / "meta/episodes/chunk-000/file-000.parquet")
-    tasks = {"task_index": np.arange(len(TASKS)), "__index_level_0__": TASKS}
-    parquet.write_table(table(tasks), root / "meta/tasks.parquet")
+    tasks = pandas.DataFrame({"task_index": np.arange(len(TASKS))}, index=TASKS)
+    tasks.to_parquet(root / "meta/tasks.parquet")
     every = table(columns)
     for number in range(len(lengths) // 3 + 1):
         own = np.flatnonzero(episode // 3 == number)
@@ -65,11 +67,14 @@ def make_lerobot(root: Path, lengths: Sequence[int], seed: int = 0, *, videos: b
             name = f"data/chunk-000/file-{number:03}.parquet"
             parquet.write_table(every.slice(own[0], len(own)), root / name)
     info = {
-        "codebase_version": "v3.0", "fps": FPS, "features": features,
+        "codebase_version": "v3.0", "fps": FPS, "features": features, "chunks_size": 1000,
+        "total_episodes": len(lengths), "total_frames": len(step), "total_tasks": len(TASKS),
         "data_path": "data/chunk-{chunk_index:03d}/file-{file_index:03d}.parquet",
         "video_path": "videos/{video_key}/chunk-{chunk_index:03d}/file-{file_index:03d}.mp4",
     }  # fmt: skip
     (root / "meta/info.json").write_text(json.dumps(info))
+    stats = {"mean": action.mean(0).tolist(), "std": action.std(0).tolist()}
+    (root / "meta/stats.json").write_text(json.dumps({"action": stats}))
     return root
 
 

@@ -1,7 +1,8 @@
 """Runs a training script: ``python -m tests.support.watched_trainer SCRIPT STOP [BACKEND]``.
 
 With PyTorch, it prints the digest of the clips of each training step, as they come to the model,
-and the process dies at step number STOP. With a BACKEND of Keras, TensorFlow is absent, and it dies
+and the process dies at step number STOP; or, with "step STOP", after the optimizer's step of this
+number. With a BACKEND of Keras, TensorFlow is absent, and it dies
 when saving number STOP begins; a training that ends is compared, by its weights, with a loop over
 `decode_serially`.
 """
@@ -38,6 +39,18 @@ def watch_torch(stop: int) -> None:
                 os._exit(9)
 
     torch.nn.modules.module.register_module_forward_pre_hook(note)
+
+
+def watch_optimizer(stop: int) -> None:
+    from torch.optim.optimizer import register_optimizer_step_post_hook
+
+    steps = itertools.count(1)
+
+    def note(*_: Any) -> None:
+        if next(steps) == stop:
+            os._exit(9)
+
+    register_optimizer_step_post_hook(note)
 
 
 class WithoutTensorFlow(MetaPathFinder, Loader):
@@ -78,7 +91,8 @@ def far(script: dict[str, Any]) -> float:
 if __name__ == "__main__":
     script, stop, *backend = sys.argv[1:]
     sys.path.insert(0, "")
-    (watch_keras if backend else watch_torch)(int(stop), *backend)
+    watch = watch_optimizer if stop.startswith("step ") else watch_torch
+    (watch_keras if backend else watch)(int(stop.removeprefix("step ")), *backend)
     ended = runpy.run_path(script, run_name="__main__")
     if backend:
         assert [ended["keras"].config.backend()] == backend

@@ -120,8 +120,8 @@ class Client:
             ``~/.cache/videoload``. False: none is kept.
         file_cache: Folder of files from below a URL. None, the default: each epoch fetches them
             again.
-        file_cache_gb: Limit of ``file_cache`` in GB. None, the default: until only a fifth of its
-            disk is free.
+        file_cache_gb: Limit of ``file_cache`` in GB. None, the default: a tenth of what is free on
+            its disk, or already kept; the log names it.
         frame_store: Folder of scaled frames. None, the default: each epoch decodes them again.
         frame_store_gb: Limit of ``frame_store`` in GB. None, the default: as for ``file_cache``.
         index: What ``videoload index`` has written about the videos: a file, or the URL of one. A

@@ -59,9 +59,9 @@ class FrameStore:
     Room is taken for what is written, before it is written, from what all sets and processes share.
     """
 
-    def __init__(self, folder: Path, max_bytes: int | None, root: str, software: str) -> None:
-        """``folder``: it has nothing else. ``max_bytes``: for all sets and processes together;
-        None: until a fifth of the disk is left. ``software``: whatever decides the pixels."""
+    def __init__(self, folder: Path, max_bytes: int, root: str, software: str) -> None:
+        """``folder``: it has nothing else. ``max_bytes``: for all sets and processes together.
+        ``software``: whatever decides the pixels."""
         self._folder = folder
         self._root, self._software = root, software
         self._room = DiskQuota(self._folder, max_bytes, self._measure)
@@ -99,7 +99,7 @@ class FrameStore:
             if not (self._set(scaling) / _ABOUT).exists():  # somebody deleted it
                 self._describe(self._set(scaling), scaling)
             video = StoredVideo.create(self._path(path, scaling), head)
-            if video is not None and self._has_blocks_taken(scaling):
+            if video is not None and not scaling.all_frames:
                 video.allocate(parts)
             return video
 
@@ -111,18 +111,13 @@ class FrameStore:
             self.failed_to_write(OSError(errno.EROFS, ""))
         if time.monotonic() < self._write_again_at:
             return False
-        if not self._has_blocks_taken(scaling):  # room was taken when the file was made
+        if scaling.all_frames:  # room was taken when the file was made
             try:
                 return not self._room.is_over
             except OSError:
                 return False
         parts = video.head.parts(ordinals)
         return bool(self._if_there_is_room(parts, scaling, lambda: video.allocate(parts)))
-
-    def _has_blocks_taken(self, scaling: Scaling) -> bool:
-        """Whether blocks of the disk are taken for frames before they are written: then all
-        processes count them."""
-        return not scaling.all_frames and self._room.max_bytes is not None
 
     def _if_there_is_room(
         self, parts: Sequence[range], scaling: Scaling, use: Callable[[], T]

@@ -15,7 +15,7 @@ import stat
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -28,7 +28,8 @@ from videoload.logs import Log
 
 _OURS = {"files": "videoload-files", "frames": "videoload-frames"}
 _log = Log(__name__)
-FREE = 0.2  # of the disk that stays free if no limit is given
+_SHARE = 10  # the limit, if none is given, is this part of what is free
+_BYTES = "bytes"  # the file with the count of what is kept
 _LOOK_S = 0.0005, 0.02  # from one look at a lock that is held to the next, at first and at most
 _PAUSE_S = 2.0  # from one count of a full folder to the next, at least
 _PAUSES = 20  # the next pause is so many times as long as the count took
@@ -36,11 +37,10 @@ _PAUSES = 20  # the next pause is so many times as long as the count took
 
 @dataclass(frozen=True)
 class CacheDirectory:
-    """A ``folder`` on a disk of the workers, for at most ``max_bytes``; None: until only a fifth of
-    the disk is free."""
+    """A ``folder`` on a disk of the workers, for at most ``max_bytes``."""
 
     folder: str
-    max_bytes: int | None
+    max_bytes: int
 
     def own(self, what: Literal["files", "frames"]) -> Path:
         """The folder in it that is ours."""
@@ -54,12 +54,13 @@ class CacheDirectory:
         name: str = "file_cache",
     ) -> CacheDirectory | None:
         """The checked arguments of a caller, called ``name`` and ``name``_gb; None if nothing is
-        kept. The folder is made. Raises SpecError."""
+        kept. The folder is made. Without a limit, it is a tenth of what is free there, or already
+        kept; the log names it. Raises SpecError."""
         if folder is None:
             if max_gb is not None:
                 raise SpecError(f"{name}_gb limits the folder of {name}=, which is not given")
             return None
-        max_bytes = None if max_gb is None else int(1e9 * real(f"{name}_gb", max_gb, 0.0))
+        max_bytes = 0 if max_gb is None else int(1e9 * real(f"{name}_gb", max_gb, 0.0))
         path = _checked(folder, name)
         try:
             real_path = Path(os.path.realpath(path))
@@ -67,7 +68,8 @@ class CacheDirectory:
                 for own in filter(os.path.lexists, map(real_path.joinpath, _OURS.values())):
                     with own_folder(own):
                         pass
-                is_read_only = os.statvfs(path).f_flag & os.ST_RDONLY  # it serves what it has
+                disk = os.statvfs(path)
+                is_read_only = disk.f_flag & os.ST_RDONLY  # it serves what it has
                 if not os.access(path, (0 if is_read_only else os.W_OK) | os.X_OK):
                     raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
         except OSError as error:
@@ -75,7 +77,18 @@ class CacheDirectory:
                 f"{name}: nothing can be stored in {path}: {error.strerror}; give a folder of your "
                 "own"
             ) from None
-        return cls(str(path.absolute()), max_bytes)
+        found = cls(str(path.absolute()), max_bytes)
+        if max_gb is None:
+            kept = found.own("frames" if name == "frame_store" else "files") / _BYTES
+            with suppress(OSError, ValueError):
+                max_bytes = int(kept.read_bytes())
+            max_bytes = (max_bytes + disk.f_bavail * disk.f_frsize) // _SHARE
+            _log.info(
+                "%s: %s takes at most %.3g GB, a tenth of what is free: %s_gb= says another limit",
+                name, path, max_bytes / 1e9, name,
+            )  # fmt: skip
+            found = replace(found, max_bytes=max_bytes)
+        return found
 
 
 @dataclass(frozen=True)
@@ -213,16 +226,16 @@ def _can_keep(folder: str) -> bool:
 
 
 class DiskQuota:
-    """What may be kept in a folder: ``max_bytes``, or if None, until only a fifth of the disk is
-    free. ``measure`` counts the bytes anew, which may take long. Methods raise OSError, also
-    TimeoutError: another process holds the lock for ``wait_s``, perhaps stopped by Ctrl-Z.
+    """What may be kept in a folder: ``max_bytes``. ``measure`` counts the bytes anew, which may
+    take long. Methods raise OSError, also TimeoutError: another process holds the lock for
+    ``wait_s``, perhaps stopped by Ctrl-Z.
 
     Attributes:
         pause_s: Where there was no room, it is of no use to ask again earlier.
     """
 
     def __init__(
-        self, folder: Path, max_bytes: int | None, measure: Callable[[], int], wait_s: float = 1.0
+        self, folder: Path, max_bytes: int, measure: Callable[[], int], wait_s: float = 1.0
     ) -> None:
         self._folder = folder
         self.max_bytes = max_bytes
@@ -236,11 +249,7 @@ class DiskQuota:
         """Reserve ``size`` bytes. The value tells whether there is room for them. No other process
         reserves any inside the ``with``: what they are for must take its place on the disk there,
         so that whoever counts anew finds it."""
-        if self.max_bytes is None:
-            (self._folder / "bytes").unlink(missing_ok=True)  # who has a limit counts anew
-            yield self._is_free(size)
-            return
-        with locked(self._folder / "bytes", self._wait_s) as file:
+        with locked(self._folder / _BYTES, self._wait_s) as file:
             text = file.read()
             count = int(text) if text.isdigit() else -1
             is_new = count < 0 or (count + size > self.max_bytes and self._may_count(file))
@@ -261,15 +270,9 @@ class DiskQuota:
     @property
     def is_over(self) -> bool:
         """Whether there is more than there may be, as far as it was counted."""
-        if self.max_bytes is None:
-            return not self._is_free(0)
         with suppress(OSError, ValueError):
-            return int((self._folder / "bytes").read_bytes()) > self.max_bytes
+            return int((self._folder / _BYTES).read_bytes()) > self.max_bytes
         return False
-
-    def _is_free(self, size: int) -> bool:
-        disk = os.statvfs(self._folder)
-        return disk.f_bavail * disk.f_frsize - size >= FREE * disk.f_blocks * disk.f_frsize
 
     def _may_count(self, file: BinaryIO) -> bool:
         """Processes that fill a folder do not count it one after the other."""

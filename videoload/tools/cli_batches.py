@@ -58,6 +58,9 @@ def preview(
     ] = Path("preview.png"),
     root: CatalogRoot = None,
     table: TableColumns = "",
+    classes: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The names of the classes: a classInd.txt.")
+    ] = None,
     clip: Annotated[
         str, typer.Option(metavar="TEXT", help="Arguments of ClipSpec, as in your script.")
     ] = _CLIP,
@@ -87,7 +90,7 @@ def preview(
     if "batch_frames" not in options:
         options.setdefault("batch_size", 8)
     contact_sheet.check(output, one_clip(spec))
-    catalog = sources.load(videos, root, table=table)
+    catalog = sources.load(videos, root, table=table, classes=classes)
     drawn = sized(catalog, spec)
     shown = decode_serially(
         catalog, drawn.given, **options, start_step=step, epochs=_ENDLESS, info=True

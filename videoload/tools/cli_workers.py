@@ -64,7 +64,7 @@ def _limit_of(option: str) -> Any:
         metavar="GB",
         min=0,
         help=f"Limit of {option}.",
-        show_default="a fifth of the disk stays free",
+        show_default="a tenth of what is free",
     )
 
 

@@ -118,11 +118,13 @@ def _copies(group: Sequence[ScanRow], pictures: _Pictures) -> list[tuple[str, st
 def _tiles(rows: Sequence[ScanRow], good: Sequence[ScanRow]) -> list[tuple[str, str]]:
     size = sum(row.file_bytes for row in rows)
     sound = sum(bool(row.sound) for row in good)
+    frames, classes = sum(row.frames for row in good), len({row.label for row in rows})
+    files = "file good" if len(rows) == 1 else "files good"
     tiles = [
-        (f"{len(good)} of {len(rows)}" if len(good) < len(rows) else f"{len(rows)}", "files good"),
+        (f"{len(good)} of {len(rows)}" if len(good) < len(rows) else f"{len(rows)}", files),
         (advice.size(rows).removesuffix(" of video"), "of video"),
-        (f"{sum(row.frames for row in good):,}", "frames"),
-        (str(len({row.label for row in rows})), "classes"),
+        (f"{frames:,}", count(frames, "frame").split()[1]),
+        (str(classes), count(classes, "class", "es").split()[1]),
         (advice.bytes_text(size), "on the disk"),
         (f"{sound} of {len(good)}", "have sound"),
     ]
@@ -154,14 +156,17 @@ def _charts(
 
 
 def _histogram(title: str, values: Sequence[float], advised: Sequence[str]) -> dict[str, Any]:
-    """Equal steps up to what 99 of 100 have. The last bar has what is beyond."""
+    """Equal steps up to what 99 of 100 have. The last bar has what is beyond. Of one value, a bar
+    that bears it."""
     if not values:
         return {"counts": []}
+    if min(values) == max(values):
+        return _kinds(title, (f"{value:.3g}" for value in values), advised)
     numbers = np.asarray(values, float)
     least, most = float(numbers.min()), float(np.percentile(numbers, 99))
     whole = all(isinstance(value, int) for value in values)
     steps = min(_BARS, max(1, int(most - least))) if whole else _BARS
-    edges = np.linspace(least, most, steps + 1) if most > least else np.array([least, least + 1])
+    edges = np.linspace(least, most, steps + 1) if most > least else np.array([least, max(values)])
     counts, _ = np.histogram(np.minimum(numbers, edges[-1]), edges)
     texts = [f"{edge:.3g}" if edge < 100 else f"{edge:.0f}" for edge in edges]
     if numbers.max() > edges[-1]:
@@ -187,9 +192,12 @@ def _of_lengths(good: Sequence[ScanRow]) -> list[str]:
     most = int(np.percentile(lengths, 10))
     stride = max(1, (most - 1) // (CLIP_FRAMES - 1))
     short = int((lengths < CLIP_FRAMES).sum())
-    fits = f"9 in 10 files have {most} frames or more: frames={CLIP_FRAMES}, stride={stride} fits"
-    if most < CLIP_FRAMES:
-        fits = f"9 in 10 files have {most} frames or more: frames={max(1, most)} fits"
+    fits = (
+        f"frames={CLIP_FRAMES}, stride={stride}"
+        if most >= CLIP_FRAMES
+        else f"frames={max(1, most)}"
+    )
+    fits = f"9 in 10 files have {count(most, 'frame')} or more: {fits} fits"
     return [fits] + [
         f"fewer than {CLIP_FRAMES} frames: {count(short, 'file')}; short= says what becomes of "
         "clips that are longer than their file"

@@ -25,19 +25,20 @@ def load(
     root: Path | str | None,
     chain: str | None = None,
     table: str = "",
+    classes: Path | None = None,
     *,
     is_labelled: bool = True,
 ) -> Catalog:
     """The catalog of a folder, a table or a UCF-101 split file. A folder without sub-folders, or of
     recordings in pieces, has no labels. ``chain``: what names a recording. ``table``: arguments of
-    `Catalog.from_table`. Nobody asks for labels if it need not be ``is_labelled``. Raises
-    CatalogError."""
+    `Catalog.from_table`. ``classes``: a classInd.txt with their names. Nobody asks for labels if it
+    need not be ``is_labelled``. Raises CatalogError."""
     if table and Path(source).suffix.lower() not in TABLES:
         raise VideoloadError(f"--table is for the columns of a table, and {source} is none")
     if is_url(source) or Path(source).is_dir():
         has_labels = is_labelled and not chain and (is_url(source) or sub_folders(Path(source)))
         label = BY_FOLDER if has_labels else None
-        return Catalog.from_folder(source, root=root, label=label, chain=chain)
+        return Catalog.from_folder(source, root=root, classes=classes, label=label, chain=chain)
     source = Path(source)
     if chain is not None:
         raise VideoloadError(f"--chain is for the files of a folder, and {source} is none")
@@ -46,14 +47,14 @@ def load(
     if source.suffix.lower() in TABLES:
         known = list(inspect.signature(Catalog.from_table).parameters)[2:]
         columns = call_text.parse(table, known, "--table")
-        catalog = Catalog.from_table(source, root or source.parent, **columns)
+        catalog = Catalog.from_table(source, root or source.parent, classes, **columns)
         if root is None:
             _check_root(source, (video.path for video in catalog))
         return catalog
     if root is None:
         paths = (re.sub(r"\s+[+-]?\d+$", "", line.strip()) for line in text_lines(source))
         _check_root(source, filter(None, paths))
-    return Catalog.from_list(source, root or source.parent)
+    return Catalog.from_list(source, root or source.parent, classes)
 
 
 def _check_root(source: Path, paths: Iterable[str]) -> None:

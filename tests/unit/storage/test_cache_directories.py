@@ -2,8 +2,8 @@
 
 import errno
 import fcntl
+import logging
 import os
-import shutil
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -176,10 +176,25 @@ def test_all_who_fill_it_at_once_take_no_more_than_there_is(tmp_path: Path) -> N
     assert sum(taken) == 1000
 
 
-def test_without_a_limit_a_fifth_of_the_disk_stays_free(tmp_path: Path) -> None:
-    room, disk = DiskQuota(tmp_path, None, lambda: 0), shutil.disk_usage(tmp_path)
-    assert not take(room, disk.free - disk.total // 5 + (1 << 30))
-    assert take(room, 0) == (disk.free > disk.total // 5)
+@pytest.mark.parametrize("name", ["frame_store", "file_cache"])
+def test_without_a_limit_it_is_a_tenth_of_what_is_free_and_the_log_names_it(
+    name: str, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = list(os.statvfs(tmp_path))
+    disk[1], disk[4] = 4096, 100_000_000_000 // 4096  # f_frsize, f_bavail
+    monkeypatch.setattr(os, "statvfs", lambda _: os.statvfs_result(disk))
+    with caplog.at_level(logging.INFO):
+        found = CacheDirectory.of(tmp_path / "kept", None, name)
+    assert found is not None
+    assert found.max_bytes == disk[1] * disk[4] // 10
+    assert f"{name}_gb=" in caplog.text
+    assert "10 GB" in caplog.text
+    own = found.own("frames" if name == "frame_store" else "files")
+    own.mkdir()
+    (own / "bytes").write_bytes(b"50000000000")  # its own does not count as taken
+    again = CacheDirectory.of(tmp_path / "kept", None, name)
+    assert again is not None
+    assert again.max_bytes == found.max_bytes + 5_000_000_000
 
 
 def test_a_process_that_is_stopped_while_it_holds_the_lock_stops_nobody(tmp_path: Path) -> None:

@@ -77,3 +77,15 @@ def test_a_page_has_pictures_of_classes_of_what_is_wrong_and_of_copies(tmp_path:
     assert len(shown["wrong"]) == 4  # the others are short
     assert [path for _, path in shown["copies"][0]] == ["run/a.avi", "run/b.avi"]
     assert made
+
+
+def test_a_set_of_one_aspect_and_one_frame_is_a_bar_that_says_so() -> None:
+    shown = page_of([row("a", width=64, height=48, frames=1, label="x")] * 3)
+    (aspects,) = (each for each in shown["charts"] if each["title"] == "width / height")
+    assert aspects["bars"] == [["1.33", 3, None, False]]
+    lengths = next(each for each in shown["charts"] if each["title"] == "frames in a file")
+    assert "1 frame or more" in lengths["advice"][0]
+    assert ["1", "class"] in shown["tiles"]
+    one = page_of([row("a", frames=1)])["tiles"]
+    assert ["1", "frame"] in one
+    assert ["1", "file good"] in one

@@ -52,6 +52,11 @@ def test_a_list_whose_videos_lie_elsewhere_asks_for_the_root(tmp_path: Path) -> 
         assert sources.load(file, tmp_path / "ucf101")[0].path == "Bowling/b.avi"
     table.write_text("clip,what,set\nBowling/b,run,1\nArchery/a,sit,2\n")
     how = 'path="{clip}.avi", label=what, where={"set": 2}'
+    names = tmp_path / "classInd.txt"
+    names.write_text("1 Archery\n2 Bowling\n3 Diving\n")
+    for file in (split, tmp_path / "ucf101"):
+        by_name = sources.load(file, tmp_path / "ucf101", classes=names)
+        assert by_name.classes == ("Archery", "Bowling", "Diving")
     named = sources.load(table, tmp_path / "ucf101", table=how)
     assert [(video.path, named.classes[video.label]) for video in named] == [
         ("Archery/a.avi", "sit")
