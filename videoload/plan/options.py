@@ -160,7 +160,8 @@ def checked_options(
         if name == "drop_remainder" and made[name] == "repeat":
             continue
         if not isinstance(made[name], bool | np.bool_):
-            raise SpecError(f"{name} must be True or False, got {made[name]!r}")
+            more = ' or "repeat"' * (name == "drop_remainder")
+            raise SpecError(f"{name} must be True or False{more}, got {made[name]!r}")
         made[name] = bool(made[name])
     return cast(CheckedOptions, made)
 

@@ -267,7 +267,7 @@ class Plan:
         return (
             f"{comes} of {every} clips come in an epoch ({len(self._buckets)} buckets, batches of "
             f"{text}{f' x {self._world} ranks' * (self._world > 1)})"
-            + (f": no batch is full in bucket {never}{more}" if empty else "")
+            + (f": none of {never}{more}" if empty else "")
             + "; fewer buckets or sizes, or smaller batches, bring more"
             + "".join(f"; {hint}" for hint in hints)
         )
