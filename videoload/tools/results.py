@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
 from typing import BinaryIO
@@ -122,22 +123,23 @@ class Results:
         self._places: list[ResultFiles] = []
         with_table = {**settings, "top": str(table.top), "names": repr(tuple(table.classes))}
         try:
-            if to_csv is not None and (file := Path(to_csv)).suffix.lower() == ".csv":
-                journal = file.with_name(f"{file.name}.progress")
-                self._places.append(ResultFiles(journal, with_table, names, table=file))
-            elif to_csv is not None:
-                journal = Path(to_csv, ".csv.progress")
-                self._places.append(ResultFiles(journal, with_table, names, {".csv": table.write}))
-            if to_npy is not None:
-                arrays = {".npy": _write_scores, ".times.npy": _write_times}
-                self._places.append(
-                    ResultFiles(Path(to_npy, ".npy.progress"), settings, names, arrays)
-                )
-            self._drop_others()
-        except BaseException as error:
+            with _writing(to_csv or to_npy):
+                if to_csv is not None and (file := Path(to_csv)).suffix.lower() == ".csv":
+                    journal = file.with_name(f"{file.name}.progress")
+                    self._places.append(ResultFiles(journal, with_table, names, table=file))
+                elif to_csv is not None:
+                    journal = Path(to_csv, ".csv.progress")
+                    self._places.append(
+                        ResultFiles(journal, with_table, names, {".csv": table.write})
+                    )
+                if to_npy is not None:
+                    arrays = {".npy": _write_scores, ".times.npy": _write_times}
+                    self._places.append(
+                        ResultFiles(Path(to_npy, ".npy.progress"), settings, names, arrays)
+                    )
+                self._drop_others()
+        except BaseException:
             self.close()
-            if isinstance(error, OSError):
-                raise _not_written(error.filename or to_csv or to_npy, error) from None
             raise
 
     def _drop_others(self) -> None:
@@ -161,8 +163,8 @@ class Results:
         """Write the results of a row where they lack; None: there are none, since it cannot be
         decoded. Raises VideoloadError."""
         name = self._names[row]
-        try:
-            for place in self._places:
+        for place in self._places:
+            with _writing(place.path):
                 if scores is None:
                     place.drop(name)
                 elif not place.has(name):
@@ -170,16 +172,12 @@ class Results:
                     if place.table is not None:
                         entry["lines"] = self._lines.lines(scores)
                     place.write(name, scores, entry)
-        except OSError as error:
-            raise _not_written(error.filename or name, error) from None
 
     def finish(self) -> None:
         """The run ends, perhaps before all rows are done. Raises VideoloadError."""
-        try:
-            for place in self._places:
+        for place in self._places:
+            with _writing(place.path):
                 place.finish()
-        except OSError as error:
-            raise _not_written(error.filename or "the table", error) from None
 
     def written(self) -> dict[str, int]:
         """Of each table or folder, how many rows have results there."""
@@ -229,5 +227,11 @@ def _write_times(file: BinaryIO, scores: FileScores) -> None:
     np.save(file, np.stack((scores.start_s, scores.end_s), axis=1))
 
 
-def _not_written(file: object, error: OSError) -> VideoloadError:
-    return VideoloadError(f"cannot write {file}: {error.strerror}")
+@contextmanager
+def _writing(place: object) -> Iterator[None]:
+    """An OSError in here becomes a VideoloadError that names the file, or else this place."""
+    try:
+        yield
+    except OSError as error:  # that of a full disk names no file
+        what = error.filename or place
+        raise VideoloadError(f"cannot write {what}: {error.strerror}") from None

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.support.limits import limited_files
 from videoload.catalog.catalog import Catalog
 from videoload.errors import SpecError, VideoloadError
 from videoload.tools.predict_table import HEAD, WindowTable
@@ -67,6 +68,12 @@ def test_results_are_the_same_wherever_a_run_was_killed(places: str, tmp_path: P
             (folder / "npy/.3.avi.npy.unfinished").write_bytes(b"half")
         run(folder, places=places)
         assert found(folder) == expected
+
+
+def test_a_disk_that_is_full_is_reported_with_the_place(tmp_path: Path) -> None:
+    place = str(tmp_path / "all.csv")
+    with limited_files(400), pytest.raises(VideoloadError, match=place):
+        run(tmp_path, places="table")
 
 
 def test_what_was_deleted_or_is_asked_for_later_is_done_and_nothing_else(tmp_path: Path) -> None:
