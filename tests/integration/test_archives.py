@@ -352,6 +352,18 @@ def test_a_shard_that_is_rewritten_below_a_url_is_one_error(
     new.replace(shard)
     with pytest.raises(StorageError, match=r"r\.tar"):
         list(batches)
+    other = tmp_path / "others.tar"  # as long, so that other members are at these places
+    with tarfile.open(other, "w") as archive:
+        for file in sorted(home.iterdir()):
+            archive.add(file, f"other/{file.name}")
+    for rewritten in (shard.read_bytes(), other.read_bytes()):
+        shard.write_bytes(rewritten)
+        with Client(workers=1) as client:
+            stream = client.stream(catalog[1:], SPEC, 4, max_bad=1.0)
+            batches = stream.batches(start_step=0, epochs=1)
+            with pytest.raises(StorageError, match=r"r\.tar"):
+                list(batches)
+            assert not stream.quarantine
 
 
 def test_shards_whose_index_lies_beside_them_are_not_walked(

@@ -112,6 +112,14 @@ def member_at(read: Read, size: int, name: str, at: int, length: int) -> Member 
     return None
 
 
+def is_whole(read: Read, size: int, member: Member) -> bool:
+    """Whether another record, or the end, follows the bytes of a member of a tar. If not, some are
+    missing, and what stands in their place is not its own."""
+    end = member.begin + _padded(member.size)
+    behind = read(end, _BLOCK) if end < size and read(member.at, 4) != _LOCAL_MAGIC else b""
+    return not behind.strip(b"\0") or _is_header(behind)
+
+
 def _plainest(name: str) -> str:
     return posixpath.normpath(name) if name else name
 

@@ -25,7 +25,7 @@ import msgspec
 from cachetools import LRUCache
 
 from videoload.errors import RewrittenError, UnreadableError, VideoError
-from videoload.storage.archives import ArchiveError, Member, Read, member_at, members
+from videoload.storage.archives import ArchiveError, Member, Read, is_whole, member_at, members
 from videoload.storage.paths import files_of
 
 T = TypeVar("T")
@@ -36,7 +36,7 @@ PLACE = Struct("<QQ")  # of a member: where its record begins, and its bytes
 _NO_PLACE = 0, 0
 _KNOWN_BYTES = 32 << 20  # of the names and places in the archives that were read last
 _KNOWN_MEMBERS = 20_000  # whose places were proven, or said by others
-_MOST_BYTES = 1 << 30  # of what an archive holds: ten million members
+_MOST_BYTES = 256 << 20  # of what an archive holds: four million members
 _NEAR = 8 << 10  # is read in one go: headers of small members
 _FAR = 256 << 10  # behind a header: what lies between is not read on the way to the next one
 _RANGE = Struct("<qq")
@@ -317,7 +317,8 @@ class _Known(NamedTuple):
 def prove(path: str, archive: File, name: str, at: int, size: int) -> Member | None:
     """The member ``name``, if its record is ``at``. Raises UnreadableError, StorageError."""
     with reading(path, archive) as read:
-        return member_at(read, archive.size, name, at, size)
+        member = member_at(read, archive.size, name, at, size)
+        return member if member and is_whole(read, archive.size, member) else None
 
 
 def split_path(path: str) -> tuple[str, str]:

@@ -150,6 +150,18 @@ def test_a_place_that_does_not_hold_is_looked_up(tmp_path: Path, name: str) -> N
             assert all_of(storage.resolve(path)) == data
 
 
+def test_a_place_that_was_told_gives_no_bytes_behind_those_that_are_missing(
+    tmp_path: Path,
+) -> None:
+    shard = write_tar(tmp_path / "x.tar", FILES)
+    place, data = places_in(shard)["a.mp4"], shard.read_bytes()
+    shard.write_bytes(data[:1000] + data[1300:])
+    storage = Folder(tmp_path)
+    storage.expect("x.tar/a.mp4", place)
+    with pytest.raises(VideoError):
+        storage.resolve("x.tar/a.mp4")
+
+
 def test_a_listed_member_that_is_gone_is_an_error_of_its_archive(tmp_path: Path) -> None:
     shard = write_tar(tmp_path / "x.tar", FILES)
     places = places_in(shard)
