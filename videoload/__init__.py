@@ -40,6 +40,12 @@ if TYPE_CHECKING:  # "as" tells type checkers that a name is public
     from videoload.client.serial import decode_serially as decode_serially
     from videoload.client.stream import Stream as Stream
     from videoload.clips.clip_spec import ClipSpec as ClipSpec
+    from videoload.clips.tasks import Count as Count
+    from videoload.clips.tasks import FileReport as FileReport
+    from videoload.clips.tasks import Fingerprint as Fingerprint
+    from videoload.clips.tasks import Identify as Identify
+    from videoload.clips.tasks import Report as Report
+    from videoload.clips.tasks import WindowCount as WindowCount
     from videoload.decoding.recording import open as open
     from videoload.errors import CatalogError as CatalogError
     from videoload.errors import ClosedError as ClosedError
@@ -61,6 +67,7 @@ _HOMES = {
     "catalog.joining": ("mix",),
     "catalog.targets": ("Boxes", "OneOf", "PerFrame", "Points", "Steps"),
     "clips.clip_spec": ("ClipSpec",),
+    "clips.tasks": ("Count", "FileReport", "Fingerprint", "Identify", "Report", "WindowCount"),
     "errors": (
         "CatalogError",
         "ClosedError",

@@ -16,13 +16,15 @@ import msgspec
 
 from tests.faults.raw_peers import dealer
 from videoload.clips.sample_info import info_type
+from videoload.clips.sample_spec import SampleSpec
 from videoload.decoding.software import software_and_code
 from videoload.wire.messages import VERSION, FromTrainer, Lease, Refused, unpack_from_trainer
 
 # The fields of each message, as in messages.py; a test compares the two.
 FIELDS: dict[str, tuple[str, ...]] = {
     "hello": ("worker", "host", "pid", "software", "token", "copy", "fetches"),
-    "result": ("lease", "info", "decode_s", "files", "spent", "clip_s", "kept", "no_room"),
+    "result": ("lease", "info", "decode_s", "files", "spent", "clip_s", "kept", "no_room",
+               "found"),
     "failed": ("lease", "at", "reason", "fault", "file"),
     "heartbeat": ("lease", "at", "storage", "storage_s"),
     "bye": ("reason", "kept_from_leases"),
@@ -82,8 +84,8 @@ class Liar:
         message = {**self._honest(kind, lease), **replaced}
         frames = [VERSION, msgspec.msgpack.encode({"type": kind, **message})]
         if kind == "result" and lease is not None:
-            size = len(lease.clips) * lease.spec.clip_bytes
-            frames += {
+            size = len(lease.clips) * lease.task.clip_bytes
+            frames += [] if not size else {
                 "right": [b"\x5a" * size], "none": [], "short": [bytes(size - 1)],
                 "long": [bytes(size + 1)], "two frames": [bytes(size), b"more"],
             }[pixels]  # fmt: skip
@@ -95,7 +97,9 @@ class Liar:
     def info_bytes(self) -> int:
         """How much there is to tell of the clips of its next lease."""
         lease = next(iter(self.leases.values()), None)
-        return 0 if lease is None else len(lease.clips) * info_type(lease.spec).itemsize
+        if lease is None or not isinstance(lease.task, SampleSpec):
+            return 0
+        return len(lease.clips) * info_type(lease.task).itemsize
 
     def _honest(self, kind: str, lease: Lease | None) -> dict[str, Any]:
         rows = 1 if lease is None else len(lease.clips)

@@ -75,7 +75,9 @@ def test_what_a_liar_counts_decides_nothing_where_the_trainer_has_the_files(vide
                     files = [
                         own.fingerprint(each.row.path, lease.salt or 0) for each in lease.clips
                     ]
-                    liar.say("result", frames=[[]] * len(files), files=files)
+                    found = {"windows": 10**6, "left": 0, "size": [8, 8], "displayed": [[8, 8]]}
+                    liar.say("result", found=[{"type": "windows", **found}] * len(files),
+                             files=files)  # fmt: skip
 
         client.wait_for_workers(1, timeout_s=20 * SECOND)
         with in_background(count):

@@ -77,7 +77,7 @@ def test_a_clip_whose_frames_are_kept_decodes_nothing(
     monkeypatch.setattr(source, "read_frames", read_frames)
     monkeypatch.setattr(indexes, "find_index", read_frames)
     other = keeping(videos, tmp_path)
-    decoded = other.run(path, one_clip(CLIP), [Clip(7)], again)
+    decoded = other.start(path, one_clip(CLIP), [Clip(7)], again).finish()
     assert decoded.from_frame_store
     assert np.array_equal(decoded.frames, frames)
     assert np.array_equal(out, again)
@@ -85,7 +85,7 @@ def test_a_clip_whose_frames_are_kept_decodes_nothing(
     monkeypatch.setattr(software, "code_digest", lambda: "other code")
     monkeypatch.setattr(clip_frames, "software_and_code", software.software_and_code.__wrapped__)
     newer = keeping(videos, tmp_path)
-    assert not newer.run(path, one_clip(CLIP), [Clip(7)], again).from_frame_store
+    assert not newer.start(path, one_clip(CLIP), [Clip(7)], again).finish().from_frame_store
 
 
 @pytest.mark.parametrize("most", [10**9, 10**6])

@@ -110,7 +110,7 @@ def test_what_is_told_of_a_clip_is_of_the_file_that_it_was_made_of(
     decoder.decode(one.name, spec, [Clip(5)], out)  # it is known
     run = decoder.start(one.name, one_clip(spec), [Clip(5)], out)
     decoder.rest()
-    right = Decoder(tmp_path).run(other.name, one_clip(spec), [Clip(5)], expected)
+    right = Decoder(tmp_path).start(other.name, one_clip(spec), [Clip(5)], expected).finish()
     replaced(one, other)
     found = run.finish(lambda: None)
     assert np.array_equal(out, expected)

@@ -42,10 +42,10 @@ def check_boxes(catalog: Catalog, videos: range) -> None:
         raise SpecError(f'crop="box" needs boxes, and none of these {len(videos)} rows has one')
 
 
-def rows_for_workers(catalog: Catalog, spec: SampleSpec) -> Callable[[int], Video]:
+def rows_for_workers(catalog: Catalog, spec: SampleSpec | None) -> Callable[[int], Video]:
     """The rows by their numbers, as workers are told them: with what decides their clips. Their
-    ``boxes`` are float32 [1, 4], or [n, 4] of the frames."""
-    values = _boxes(catalog) if spec.leader.crop == "box" else None
+    ``boxes`` are float32 [1, 4], or [n, 4] of the frames. Without a ``spec``, none are cut out."""
+    values = _boxes(catalog) if spec is not None and spec.leader.crop == "box" else None
 
     def row(video: int) -> Video:
         found = catalog._table.video(video, _UNTOLD)

@@ -92,8 +92,6 @@ def moments_of(
     if (steps := catalog._steps) is not None:
         pairs = zip(videos.tolist(), clips.tolist(), strict=True)
         return np.array([step_of(spec, steps[video], clip) for video, clip in pairs], np.int64)
-    if not frames.shape[-1]:  # windows are counted, and no frame is shown
-        return None
     shown = pictures(frames).reshape(len(frames), -1, frames.shape[-1])[:, 0, at]  # of all views
     return np.asarray(shown - catalog._table.column("start")[videos], np.int64)
 

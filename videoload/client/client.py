@@ -12,8 +12,7 @@ import os
 import secrets
 import sys
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
 from typing import Any, Literal, NoReturn, Unpack, overload
@@ -23,10 +22,10 @@ import numpy as np
 from videoload import host, native
 from videoload.arguments import MAX_PROCESSES, real, suggests, whole
 from videoload.catalog.catalog import Catalog
-from videoload.catalog.joining import check_numbers
+from videoload.catalog.joining import check_numbers, file_rows
 from videoload.catalog.table import Ints
 from videoload.client.fresh_import import checked_code
-from videoload.client.planning import given_as, once, planned
+from videoload.client.planning import given_as, planned
 from videoload.client.ranks import check_ranks, ranks_here
 from videoload.client.stream import NO_COPY, Stream
 from videoload.clips.clip_spec import ClipSpec
@@ -35,18 +34,20 @@ from videoload.clips.sample_spec import (
     GivenSpec,
     SampleSpec,
     reported_shape,
+    sample_spec,
     transforms_of,
     with_shape,
 )
+from videoload.clips.tasks import Count, FoundT_co, Report, Task, TaskOfFiles, functions_of
 from videoload.engine.engine import Engine
 from videoload.engine.meter import Meter
 from videoload.engine.open_streams import OpenStream
-from videoload.engine.readers import StreamReaders
+from videoload.engine.readers import StreamReaders, results
 from videoload.engine.stats import WorkerStats
-from videoload.errors import SpecError, WorkerError
+from videoload.errors import SpecError, VideoError, WorkerError
 from videoload.host import cores
 from videoload.patched import check_threads
-from videoload.plan.batches import BatchWithInfo, Clips
+from videoload.plan.batches import Clips
 from videoload.plan.options import CheckedOptions, StreamOptions, checked_options, takes_options
 from videoload.plan.plan import Plan
 from videoload.plan.quarantine import Quarantine
@@ -64,6 +65,7 @@ _MAX_FRAMES = 100_000  # of a sample, and matrices: what is told of them fits in
 _CLIPS, _FETCHED_CLIPS = 4, 16  # Slots per worker, in clips; if files come from another host.
 # Without slots=, the limits of their memory: bytes, share of what is left, and number.
 _MAX_BYTES, _SHARE, _FEWEST = 2 << 30, 0.75, 4
+_ROWS = 8  # of a batch: one alone costs as much again as to read a small file
 _MAX_SHARE = 0.9  # The limit with slots=. With 0.98 of 3 GB, the kernel killed the trainer.
 
 
@@ -302,33 +304,78 @@ class Client:
         check_ranks(own)
         check_numbers(catalog, [each.catalog for ref in self._open if (each := ref()) is not None])
 
-        seen: list[tuple[Ints, StreamReaders]] = []
-        count, size = partial(self._facts, seen), partial(self._facts, [])
+        seen: list[tuple[Ints, OpenStream]] = []
+        count, size = partial(self._look, seen), partial(self._look, [])
         catalog, spec, plan = planned(catalog, spec, own, count, size)
-        readers = self._read(catalog, spec, plan, own, slots, code, seen)
+        source = self._open_stream(catalog, spec, plan, own, slots=slots, code=code)
+        for rows, others in seen:
+            source.use_files_of(others, rows)
+        readers = StreamReaders(self._engine, source, own, self.close)
         self._open[:] = [each for each in self._open if each() is not None]
         self._open.append(weakref.ref(readers))
         return Stream(readers)
 
-    def _read(
-        self, catalog: Catalog, spec: SampleSpec, plan: Plan, options: CheckedOptions,
+    def run(
+        self, task: TaskOfFiles[FoundT_co], rows: Catalog
+    ) -> Generator[tuple[int, FoundT_co | VideoError], None, None]:
+        """Do a task with every row of a catalog: count windows, report files or identify them.
+
+        Examples:
+            >>> for row, found in client.run(vl.Count(clip), catalog):
+            ...     if not isinstance(found, vl.VideoError):
+            ...         print(catalog[row].path, found.windows, found.displayed)
+
+        All workers of the client take part. Results come as soon as there are some, in any order,
+        each row's once. A run that was stopped resumes with the rows that are left:
+        ``catalog.subset(left)``. Whoever reads no further closes the iterator, or drops it.
+
+        Args:
+            task: `videoload.Count`, `videoload.Report` or `videoload.Identify`.
+            rows: The catalog. Workers of this host need its ``root``.
+
+        Yields:
+            (row, result): the number of the row in ``rows``, and a `WindowCount`, `FileReport` or
+            `Fingerprint`; or a VideoError, if its file cannot be read or decoded, or ended or hung
+            the workers that tried. The other rows go on.
+
+        Raises:
+            SpecError: The catalog has no root, or is no catalog of such a task.
+            StorageError: The storage does not answer for ``storage_timeout_s``.
+            ClosedError: The client is closed.
+            VideoloadError: The client's I/O thread has ended with this error.
+        """
+        self._engine.check()
+        if not isinstance(task, TaskOfFiles) or not isinstance(rows, Catalog):
+            raise SpecError(
+                f"run takes a Count, Report or Identify, and a Catalog, not {task!r} and {rows!r}"
+            )
+        own: Any = task
+        if isinstance(task, Count):
+            own = Count(sample_spec(rows._sample_parts, task.spec.given))
+        if rows.root is None and self._workers:
+            raise SpecError("local workers need a root: give root= to the catalog")
+        self._folders.beside(rows.root)
+        return results(self._engine, self._stream_of(own, rows))
+
+    def _stream_of(self, task: Any, rows: Catalog, *, local_only: bool = False) -> OpenStream:
+        """Each row once. ``local_only``: only workers of this host are believed."""
+        options = checked_options(1 if isinstance(task, Report) else _ROWS, ordered=False,
+                                  on_error="skip")  # fmt: skip
+        rows, plan = file_rows(rows), Plan(len(rows), 1, options)
+        return self._open_stream(rows, task, plan, options, local_only=local_only)
+
+    def _open_stream(
+        self, catalog: Catalog, task: Task, plan: Plan, options: CheckedOptions, *,
         slots: int | None = None, code: Mapping[str, str] = MappingProxyType({}),
-        seen: Sequence[tuple[Ints, StreamReaders]] = (),
-    ) -> StreamReaders:  # fmt: skip
-        """How a plan is read. ``seen``: the files of these rows are those that other readers saw.
-        Raises SpecError, MemoryError."""
+        local_only: bool = False,
+    ) -> OpenStream:  # fmt: skip
+        """What the engine needs of a stream. Raises SpecError, MemoryError."""
         storage = open_storage(catalog.root) if catalog.root else None
-        if self.endpoints and spec.clip_bytes > PIXEL_BYTES:
-            raise SpecError(
-                f"a clip of {spec.clip_bytes / 1e9:.1f} GB: no more than {PIXEL_BYTES / 1e9:.1f} "
-                "can come from remote workers: make clips smaller, or leave listen= out"
-            )
-        if (frames := max(math.prod(reported_shape(spec)), matrices(spec))) > _MAX_FRAMES:
-            raise SpecError(
-                f"a clip of {frames} frames: the limit is {_MAX_FRAMES}: reduce frames= or views="
-            )
+        if isinstance(task, SampleSpec):
+            self._check_clips(task)
         batch_bytes = max(
-            rows * with_shape(spec, shape).clip_bytes for shape, rows in plan.sizes.items()
+            rows * (with_shape(task, shape).clip_bytes if isinstance(task, SampleSpec) else 1)
+            for shape, rows in plan.sizes.items()
         )
         ahead = _FETCHED_CLIPS if storage is not None and storage.fetches else _CLIPS
         fewest = min(plan.sizes.values())
@@ -338,12 +385,12 @@ class Client:
             return _slots(slots, wanted, batch_bytes, host.memory_left())
 
         workers = max(self._workers, self._engine.wait_for_workers(0, timeout_s=0))
-        source = OpenStream(
+        return OpenStream(
             next(self._streams),
             catalog,
-            spec,
+            task,
             plan,
-            Quarantine(catalog, plan, options, tells=spec.asks == "clips"),
+            Quarantine(catalog, plan, options, judges=isinstance(task, SampleSpec)),
             Slots(slots_for(workers), batch_bytes),
             options["ordered"],
             storage,
@@ -351,30 +398,32 @@ class Client:
             Meter(
                 lambda video: catalog[video].path,
                 partial(self._engine.storage_says, str(catalog.root or "")),
-                " or ".join(transforms_of(spec)),
+                " or ".join(functions_of(task)),
                 self._engine.membership.lost,
             ),
             code,
             copy=None if storage is None else copy_name(storage.root),
             slots_for=slots_for if slots is None else lambda workers: 0,
             most_slots=_most_slots(batch_bytes, host.memory_left()) if slots is None else slots,
+            local_only=local_only,
         )
-        for rows, others in seen:
-            source.use_files_of(others.source, rows)
-        return StreamReaders(self._engine, source, options, self.close)
+
+    def _check_clips(self, spec: SampleSpec) -> None:
+        if self.endpoints and spec.clip_bytes > PIXEL_BYTES:
+            raise SpecError(
+                f"a clip of {spec.clip_bytes / 1e9:.1f} GB: no more than {PIXEL_BYTES / 1e9:.1f} "
+                "can come from remote workers: make clips smaller, or leave listen= out"
+            )
+        if (frames := max(math.prod(reported_shape(spec)), matrices(spec))) > _MAX_FRAMES:
+            raise SpecError(
+                f"a clip of {frames} frames: the limit is {_MAX_FRAMES}: reduce frames= or views="
+            )
 
     def _look(
-        self, rows: Catalog, spec: SampleSpec, at_once: int, *, ordered: bool = True
-    ) -> StreamReaders:
-        """The readers of facts of all rows, each once: of what ``spec`` asks for."""
-        options = once(at_once, ordered=ordered)
-        return self._read(rows, spec, Plan.of(rows, spec, options), options)
-
-    def _facts(
-        self, seen: list[tuple[Ints, StreamReaders]], rows: Catalog, spec: SampleSpec, at_once: int
-    ) -> Iterator[BatchWithInfo]:
-        """The facts of all rows. What this host has the files of, processes of its own look at: the
-        plan does not rest on the word of a worker that has dialled in. Their readers are added to
+        self, seen: list[tuple[Ints, OpenStream]], task: Count, rows: Catalog
+    ) -> Iterator[tuple[int, Any]]:
+        """As `run`, for a plan. What this host has the files of, processes of its own look at: the
+        plan does not rest on the word of a worker that has dialled in. Their streams are added to
         ``seen``, with the rows of each."""
         is_own = np.zeros(len(rows), bool)
         if self.endpoints and rows.root is not None and not is_url(str(rows.root)):
@@ -382,19 +431,12 @@ class Client:
         for at in (np.flatnonzero(is_own), np.flatnonzero(~is_own)):
             if not len(at):
                 continue
-            with ExitStack() as stack:
-                client = self
-                if is_own[at[0]]:
-                    workers = min(self._workers or cores(), len(at), at_once)
-                    client = Client(
-                        workers, stall_s=self._stall_s, cache=self._cache or False,
-                        index=self._index,
-                    )  # fmt: skip
-                    stack.enter_context(client)
-                readers = client._look(rows.subset(at), spec, at_once)
-                seen.append((at, readers))
-                for found, labels, info in readers.read(readers.steps(0, None), info=True):
-                    yield found, labels, info._replace(video=at[info.video])
+            local_only = bool(is_own[at[0]])
+            source = self._stream_of(task, rows.subset(at), local_only=local_only)
+            seen.append((at, source))
+            with self._engine.children(min(cores(), len(at)) if local_only else 0):
+                for row, found in results(self._engine, source):
+                    yield int(at[row]), found
 
     def _files(self, catalog: Catalog, *, has_own: bool) -> Files | None:
         """Which files workers of other hosts must have; None if none can come. A scan finds

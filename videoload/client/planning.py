@@ -5,29 +5,23 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
 from videoload.catalog.catalog import Catalog
 from videoload.catalog.joining import check_shapes
 from videoload.clips.sample_spec import GivenSpec, SampleSpec, sample_spec
-from videoload.errors import SpecError
+from videoload.clips.tasks import Count, WindowCount
+from videoload.errors import SpecError, VideoError
 from videoload.logs import Log
 from videoload.plan.buckets import check_lengths
-from videoload.plan.options import CheckedOptions, checked_options
+from videoload.plan.options import CheckedOptions
 from videoload.plan.plan import Plan
 from videoload.plan.windows import Read, counted, warnings_of, with_native_size
 
 _log = Log(__name__)
 
 _TOLD_S = 10.0  # between two lines about how far the counting is
-
-
-def once(clips: int, *, ordered: bool = True) -> CheckedOptions:
-    """The options with which each video tells its facts once, those of so many ``clips`` in a
-    batch. What cannot be read is left to the stream itself, also to name."""
-    return checked_options(clips, on_error="skip", max_bad=1.0, ordered=ordered)
 
 
 def given_as(catalog: Catalog, clip: GivenSpec, *, shuffle: bool) -> SampleSpec:
@@ -60,16 +54,13 @@ def planned(
 def _telling(read: Read) -> Read:
     """Counts as ``read``, and says how far it is: that of many files may take minutes."""
 
-    def read_facts(
-        rows: Catalog, facts: SampleSpec, at_once: int
-    ) -> Iterator[tuple[Any, Any, Any]]:
+    def read_all(task: Count, rows: Catalog) -> Iterator[tuple[int, WindowCount | VideoError]]:
         due = time.monotonic() + _TOLD_S
-        for batch in read(rows, facts, at_once):
-            yield batch
+        for done, found in enumerate(read(task, rows), 1):
+            yield found
             if time.monotonic() > due:
                 due += _TOLD_S
-                done = min((batch[2].step + 1) * at_once, len(rows))
                 _log.warning("the stream is planned by the lengths of its videos, which are read "
                              "once: %d of %d are known", done, len(rows))  # fmt: skip
 
-    return read_facts
+    return read_all

@@ -15,11 +15,12 @@ import numpy.typing as npt
 
 from videoload.catalog.catalog import Catalog
 from videoload.catalog.crop_boxes import rows_for_workers
-from videoload.client.planning import given_as, once, planned
+from videoload.client.planning import given_as, planned
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.rows import Clip
 from videoload.clips.sample_info import SampleInfo, info_type
 from videoload.clips.sample_spec import GivenSpec, SampleSpec, one_clip, with_shape
+from videoload.clips.tasks import FoundT_co, TaskOfFiles
 from videoload.decoding.decoder import Decoder
 from videoload.decoding.drawn import ShortVideoError
 from videoload.errors import OneClipError, SpecError, VideoError, named
@@ -132,7 +133,7 @@ def decode_serially(
     if (root := catalog.root) is None:
         raise SpecError("the catalog has no root: give root= the folder that holds its videos")
 
-    read = partial(_read, index=index)
+    read = partial(run_serially, index=index)
     catalog, spec, plan = planned(catalog, spec, own, read, read)
     kept = CacheDirectory.of(frame_store, None, name="frame_store")
     folders = CacheDirectories(frame_store=kept, index=index_of(index)).beside(root)
@@ -142,19 +143,23 @@ def decode_serially(
 
 def sized(catalog: Catalog, clip: ClipSpec) -> SampleSpec:
     """The spec of these clips with the size of the videos, if it has no size. Raises VideoError."""
-    return with_native_size(catalog, one_clip(clip), _read)
+    return with_native_size(catalog, one_clip(clip), run_serially)
 
 
-def _read(
+def run_serially(
+    task: TaskOfFiles[FoundT_co],
     rows: Catalog,
-    spec: SampleSpec,
-    at_once: int,
+    *,
     index: str | os.PathLike[str] | Literal[False] | None = None,
-) -> Iterator[Any]:
-    options = once(at_once)
-    plan = Plan.of(rows, spec, options)
+) -> Iterator[tuple[int, FoundT_co | VideoError]]:
+    """As `Client.run`, in this process and in the order of the rows: the reference for it."""
+    row_of = rows_for_workers(rows, None)
     decoder = Decoder(rows.root or os.curdir, folders=CacheDirectories(index=index_of(index)))
-    return _batches(decoder, rows, spec, plan, options, plan.steps(0, None), with_info=True)
+    for row in range(len(rows)):
+        try:
+            yield row, decoder.run(task, row_of(row))
+        except VideoError as error:
+            yield row, error
 
 
 def _batches(
@@ -168,7 +173,7 @@ def _batches(
     with_info: bool,
 ) -> Iterator[Batch | BatchWithInfo]:
     lengths = Lengths(catalog, spec)
-    quarantine = Quarantine(catalog, plan, options, tells=spec.asks == "clips")
+    quarantine = Quarantine(catalog, plan, options)
     specs = {shape: with_shape(spec, shape) for shape in plan.sizes}
     row_of = rows_for_workers(catalog, spec)
     scanned, others = catalog._table.column("fingerprint"), set[str]()
@@ -220,4 +225,4 @@ def _decode(
     decoder: Decoder, spec: SampleSpec, wanted: Clip, out: npt.NDArray[np.uint8], info: SampleInfo
 ) -> None:
     """Decode a clip into ``out``; ``info`` gets what is known of it. Raises VideoError."""
-    decoder.run(wanted.row.path, spec, [wanted], out).write_metadata(info)
+    decoder.start(wanted.row.path, spec, [wanted], out).finish().write_metadata(info)

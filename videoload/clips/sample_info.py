@@ -31,7 +31,7 @@ def info_type(spec: SampleSpec) -> np.dtype[Any]:
 
 def matrices(spec: SampleSpec) -> int:
     """How many matrices a sample has: one for each view of each of its clips."""
-    return sum(clip.views for clip in spec.clips.values()) if spec.asks == "clips" else 0
+    return sum(clip.views for clip in spec.clips.values())
 
 
 def info_in(told: bytes, samples: int, spec: SampleSpec) -> SampleInfo:
@@ -55,11 +55,9 @@ def _check(numbers: npt.NDArray[np.int64], least: int, what: str) -> None:
         raise ValueError(f"{what} has a number below {least}, or above {_MOST}")
 
 
-def affine_of(info: SampleInfo, spec: SampleSpec) -> Matrices | dict[str, Matrices] | None:
+def affine_of(info: SampleInfo, spec: SampleSpec) -> Matrices | dict[str, Matrices]:
     """The matrices float32 [n, 2, 3] of samples, with k views [n, k, 2, 3]; of several parts, a
-    dict; None where no clips are asked for."""
-    if spec.asks != "clips":
-        return None
+    dict."""
     every, ends = info["affine"], accumulate(clip.views for clip in spec.clips.values())
     found: Matrices | dict[str, Matrices] = unnamed(
         {

@@ -17,17 +17,14 @@ import numpy as np
 import numpy.typing as npt
 
 from videoload.arguments import default_of, real
-from videoload.clips.clip_spec import ClipSpec, audio_layout, counting, of_all_parts, sizes_of
-from videoload.clips.layouts import aligned, array_bytes, as_arrays
+from videoload.clips.clip_spec import ClipSpec, audio_layout, of_all_parts, sizes_of
+from videoload.clips.layouts import aligned, as_arrays
 from videoload.errors import SpecError
 
 By = Literal["time", "frames"]
-Asks = Literal["clips", "counts", "report"]
 GivenSpec = ClipSpec | Mapping[str, ClipSpec]  # a mapping for a catalog of several parts
 V = TypeVar("V")
 T = TypeVar("T", bound=np.generic)
-
-REPORT_BYTES = 8192
 
 
 def unnamed(parts: Mapping[str, V]) -> Any:
@@ -50,8 +47,11 @@ class SampleParts(NamedTuple):
     offsets_s: Mapping[str, float] = {}
 
 
-class SampleSpec(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """A clip, or several files as one sample: a spec for each part.
+class SampleSpec(
+    msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, tag="clips"
+):
+    """A clip, or several files as one sample: a spec for each part. In a lease, it is the task to
+    decode such clips.
 
     The first part leads: what is drawn is drawn for it. The others show what was at the same
     time (or the frames of the same number), in the same relative part of their frames. One with
@@ -61,11 +61,6 @@ class SampleSpec(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown
         clips: The spec of each part, in the order of a video's paths.
         by: As in `SampleParts`.
         offsets_s: As in `SampleParts`.
-        asks: Facts of videos may be asked for in the place of clips. ``"counts"``: what
-            `count_windows` gives, and (width, height) of the frames that the leader crops, and of
-            those of each part as players show them: int64 [4 + 2 * parts]. ``"report"``: what
-            `decoding.reports` writes of files that are decoded to their ends, JSON in uint8
-            [`REPORT_BYTES`] with zeros behind it.
 
     Raises:
         SpecError: The specs contradict each other.
@@ -74,7 +69,6 @@ class SampleSpec(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown
     clips: dict[str, ClipSpec]
     by: By = "time"
     offsets_s: dict[str, float] | None = None
-    asks: Asks = "clips"
 
     def __post_init__(self) -> None:
         if not self.clips:
@@ -147,7 +141,7 @@ class SampleSpec(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown
             ) from None
 
     def __hash__(self) -> int:
-        return hash((*self.clips.items(), self.asks))  # a dict cannot be hashed
+        return hash((*self.clips.items(),))  # a dict cannot be hashed
 
     @property
     def leading(self) -> str:
@@ -163,12 +157,6 @@ class SampleSpec(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown
     def given(self) -> ClipSpec | dict[str, ClipSpec]:
         """As a stream is given it."""
         return cast("ClipSpec | dict[str, ClipSpec]", unnamed(self.clips))
-
-    @property
-    def counts(self) -> SampleSpec:
-        """What counts the windows of these samples."""
-        clips = {name: counting(clip) for name, clip in self.clips.items()}
-        return SampleSpec(clips, self.by, self.offsets_s, "counts")
 
     @property
     def has_offsets(self) -> bool:
@@ -198,15 +186,11 @@ class SampleSpec(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown
     @property
     def shape(self) -> Any:
         """Shape of a sample's array; or a dict, of each part's array, and of the sound."""
-        if self.asks != "clips":
-            return (REPORT_BYTES,) if self.asks == "report" else (4 + 2 * len(self.clips),)
         return _flat({name: clip.shape for name, clip in self.clips.items()})
 
     @property
     def dtype(self) -> Any:
         """NumPy's name of its type; or a dict of them."""
-        if self.asks != "clips":
-            return "uint8" if self.asks == "report" else "int64"
         return _flat({name: clip.dtype for name, clip in self.clips.items()})
 
     @property
@@ -221,8 +205,6 @@ class SampleSpec(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown
     @property
     def clip_bytes(self) -> int:
         """Bytes of one sample. Raises SpecError while the size is not known."""
-        if self.asks != "clips":
-            return array_bytes(self.shape, self.dtype)
         if len(self.clips) == 1:  # a batch of them is one array
             return self.leader.clip_bytes
         return sum(aligned(clip.clip_bytes) for clip in self.clips.values())
@@ -234,9 +216,9 @@ def one_clip(spec: ClipSpec) -> SampleSpec:
 
 
 def one_frame(spec: SampleSpec) -> SampleSpec:
-    """What asks for the sizes of frames alone: no video is too short for it."""
+    """A spec that no video is too short for, and that shows frames as this one does."""
     clips = {name: ClipSpec(1, rotate=clip.rotate) for name, clip in spec.clips.items()}
-    return msgspec.structs.replace(spec, clips=clips).counts
+    return msgspec.structs.replace(spec, clips=clips)
 
 
 def has_sizes(spec: SampleSpec) -> bool:
@@ -274,8 +256,6 @@ def shape_of(spec: SampleSpec) -> Shape:
 def with_shape(spec: SampleSpec, shape: Shape) -> SampleSpec:
     """The spec of the clips in a batch of this shape. It only differs for clips of any length, or
     of one of several sizes."""
-    if spec.asks != "clips":
-        return spec
     sizes = iter(shape.sizes)
 
     def shaped(clip: ClipSpec) -> ClipSpec:
@@ -288,11 +268,8 @@ def with_shape(spec: SampleSpec, shape: Shape) -> SampleSpec:
 
 
 def frames_shape(spec: SampleSpec) -> tuple[int, ...]:
-    """Shape of a sample's frame numbers: (T,), or (k, T) for several views, those of the leader.
-    Facts have none."""
+    """Shape of a sample's frame numbers: (T,), or (k, T) for several views, those of the leader."""
     clip = spec.leader
-    if spec.asks != "clips":
-        return (0,)
     return (clip.frames,) if clip.views == 1 else (clip.views, clip.frames)
 
 
@@ -333,8 +310,6 @@ def arrays_of(spec: SampleSpec, rows: npt.NDArray[np.uint8]) -> Any:
     Returns:
         An array [..., *shape] of the spec's dtype, or a dict of them.
     """
-    if spec.asks != "clips":
-        return as_arrays(rows, spec.shape, spec.dtype)
     places = spec.places.items()
     return _flat({name: clip_arrays(spec.clips[name], rows[..., at]) for name, at in places})
 

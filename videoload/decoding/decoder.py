@@ -1,8 +1,9 @@
 """What a process decodes with: it runs tasks on the rows of one root, and answers questions.
 
-A task is one pass over the files of a row: clips are written (`one_pass`), windows are counted, or
-a file is reported. `Run.finish` is where they branch, and the only place where a task is done once
-more: after a file turned out to be another one than was opened, indexed or drawn for.
+A task is one pass over the files of a row. Clips of a row are begun and finished (`one_pass`), so
+that those of several rows can be begun together. All other tasks are `Decoder.run`. Both do all of
+it once more after a file turned out to be another one than was opened, indexed or drawn for.
+Nothing else does.
 """
 
 from __future__ import annotations
@@ -10,28 +11,39 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
+from typing import Any, cast
 
 import numpy as np
 
 from videoload import native
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.rows import Clip, Video
-from videoload.clips.sample_spec import SampleSpec, one_clip, transforms_of
+from videoload.clips.sample_spec import SampleSpec, one_clip
+from videoload.clips.tasks import (
+    Count,
+    Fingerprint,
+    Found,
+    FoundT_co,
+    Report,
+    Task,
+    TaskOfFiles,
+    functions_of,
+)
 from videoload.clips.video_info import VideoInfo
 from videoload.decoding.audio_reader import SoundReader
 from videoload.decoding.clip_frames import ClipStore
 from videoload.decoding.drawn import DecodedClips, Ordinals
 from videoload.decoding.filter_graphs import FilterGraphs
 from videoload.decoding.functions import Functions
-from videoload.decoding.one_pass import OnePass, count
+from videoload.decoding.one_pass import OnePass
 from videoload.decoding.open_files import OpenFiles
 from videoload.decoding.planes import Buffer
 from videoload.decoding.prefetcher import Prefetcher
-from videoload.decoding.reports import report
 from videoload.decoding.source import DecodingTools
+from videoload.decoding.tasks import count, report
 from videoload.decoding.videos import Videos
 from videoload.errors import FileReplacedError, TransformError, errors_of
-from videoload.reading.complete_decode import Report
+from videoload.reading import complete_decode
 from videoload.reading.index import VideoIndex
 from videoload.reading.indexes import Indexes
 from videoload.stopwatch import Stopwatch
@@ -85,13 +97,13 @@ class Decoder:
         out: Buffer,
         tick: Tick = lambda: None,
     ) -> Run:
-        """Do what a task does before it reads a frame, and return what does the rest. For several
+        """Do what comes before the first frame of clips, and return what does the rest. For several
         rows one after the other, this takes a fifth of the time that it takes between two rows,
         when a decoder has filled the caches.
 
         Args:
             path: Of the row, below the root.
-            spec: What its clips are, or what is asked for in their place.
+            spec: What its clips are.
             clips: Which clips of the row.
             out: Where they go, uint8 [n, spec.clip_bytes]: in one pass over the files.
             tick: Called after each packet.
@@ -107,16 +119,21 @@ class Decoder:
         run.begin(tick)
         return run
 
-    def run(
-        self,
-        path: str,
-        spec: SampleSpec,
-        clips: Sequence[Clip],
-        out: Buffer,
-        tick: Tick = lambda: None,
-    ) -> DecodedClips:
-        """Do a task. Arguments and errors are those of `start`."""
-        return self.start(path, spec, clips, out, tick).finish(tick)
+    def run(self, task: TaskOfFiles[FoundT_co], row: Video, tick: Tick = lambda: None) -> FoundT_co:
+        """Do a task that makes no clips. Raises VideoError, StorageError."""
+        with errors_of(row.path):
+            return cast(
+                "FoundT_co", retry_if_replaced(row.path, lambda: self._find(task, row, tick))
+            )
+
+    def _find(self, task: TaskOfFiles[Any], row: Video, tick: Tick) -> Found:
+        match task:
+            case Count():
+                return count(self.videos, task, row, tick)
+            case Report():
+                return report(self.videos, self.report, row.path, tick)
+            case _:
+                return Fingerprint(self.fingerprint(row.path))
 
     def decode(
         self,
@@ -126,10 +143,10 @@ class Decoder:
         out: Buffer,
         tick: Tick = lambda: None,
     ) -> Ordinals:
-        """Decode clips, as `run` does. ``out`` may be [n, *spec.shape]. Returns the ordinals of
+        """Decode clips, as `start` says. ``out`` may be [n, *spec.shape]. Returns the ordinals of
         their frames, int64 [n, T] (with k views [n, k * T])."""
         sample = one_clip(spec) if isinstance(spec, ClipSpec) else spec
-        return self.run(path, sample, clips, out, tick).frames
+        return self.start(path, sample, clips, out, tick).finish(tick).frames
 
     @property
     def root(self) -> str:
@@ -146,18 +163,18 @@ class Decoder:
         """What the storage says instead of giving the bytes that are waited for."""
         return self._storage.failure_reason
 
-    def has_imported(self, spec: SampleSpec) -> bool:
-        """Whether all modules for clips of ``spec`` are imported. Importing one may take long."""
-        return all(name in self.functions for name in transforms_of(spec))
+    def has_imported(self, task: Task) -> bool:
+        """Whether all modules of a task are imported. Importing one may take long."""
+        return all(name in self.functions for name in functions_of(task))
 
     def check_code(self, code: Mapping[str, str]) -> None:
         """Compare digests of modules with those that this process has imported. Raises
         TransformError."""
         self.functions.check(code)
 
-    def import_function(self, spec: SampleSpec) -> None:
+    def import_functions(self, task: Task) -> None:
         """Import them now. The first clip raises what goes wrong."""
-        for name in transforms_of(spec):
+        for name in functions_of(task):
             with suppress(TransformError):
                 self.functions.find(name)
 
@@ -171,7 +188,9 @@ class Decoder:
         """The index of a file by its path below the root."""
         return self.videos.index(path, tick)
 
-    def report(self, path: str, tick: Tick = lambda: None) -> tuple[VideoIndex, Report]:
+    def report(
+        self, path: str, tick: Tick = lambda: None
+    ) -> tuple[VideoIndex, complete_decode.Report]:
         """The index of a file, and what a complete decode tells of it. Raises VideoError also if
         there is a kind of frames that cannot be scaled."""
         index, found = self.videos.report(path, tick)
@@ -206,7 +225,7 @@ class Decoder:
 
 
 class Run:
-    """A task on one row, for the arguments of `Decoder.start`."""
+    """Clips of one row, for the arguments of `Decoder.start`."""
 
     def __init__(
         self, decoder: Decoder, path: str, spec: SampleSpec, clips: Sequence[Clip], out: Buffer
@@ -216,16 +235,14 @@ class Run:
         self._opened: OnePass | None = None
 
     def begin(self, tick: Tick) -> None:
-        """Open, draw and prefetch, if the task is to decode clips."""
-        if self._spec.asks == "clips":
-            with errors_of(self._path), suppress(FileReplacedError):  # `finish` begins again
-                self._opened = self._open(tick)
+        """Open, draw and prefetch."""
+        with errors_of(self._path), suppress(FileReplacedError):  # `finish` begins again
+            self._opened = self._open(tick)
 
-    def finish(self, tick: Tick) -> DecodedClips:
-        """Do the task; if a file was replaced since it began, all of it once more."""
-        work = {"clips": self._decode, "counts": self._count, "report": self._report}
+    def finish(self, tick: Tick = lambda: None) -> DecodedClips:
+        """Decode; if a file was replaced since it began, all of it once more."""
         with errors_of(self._path):
-            return retry_if_replaced(self._path, lambda: work[self._spec.asks](tick))
+            return retry_if_replaced(self._path, lambda: self._decode(tick))
 
     def _open(self, tick: Tick) -> OnePass:
         decoder = self._decoder
@@ -236,9 +253,3 @@ class Run:
     def _decode(self, tick: Tick) -> DecodedClips:
         opened, self._opened = self._opened or self._open(tick), None
         return opened.decode(tick)
-
-    def _count(self, tick: Tick) -> DecodedClips:
-        return count(self._decoder.tools, self._path, self._spec, self._clips, self._out, tick)
-
-    def _report(self, tick: Tick) -> DecodedClips:
-        return report(self._decoder.videos, self._decoder.report, self._path, self._out, tick)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import NamedTuple
 
 import numpy as np
@@ -18,7 +17,7 @@ from videoload.clips.sample_info import SampleInfo
 from videoload.clips.sample_params import sample_params
 from videoload.clips.sample_spec import SampleSpec
 from videoload.clips.video_info import VideoInfo
-from videoload.errors import OneClipError, VideoError
+from videoload.errors import OneClipError, VideoError, errors_in, named
 from videoload.storage.paths import offsets_of, parts_of
 
 Ordinals = npt.NDArray[np.int64]
@@ -55,22 +54,22 @@ def draw(spec: SampleSpec, infos: Mapping[str, VideoInfo], clips: Sequence[Clip]
 
 
 class DecodedClips(NamedTuple):
-    """Clips that were decoded, or facts that were found out, of the files that were there then.
+    """Clips that were decoded, of the files that were there then.
 
     Attributes:
         frames: As in `Drawn`.
-        info: The video, or that of the leader. None: nothing is known of it.
+        info: The video, or that of the leader.
         params: What each view of each clip shows; of samples, those of all parts in turn.
-        own_times: As the times in `Drawn`.
+        times: As in `Drawn`.
         from_frame_store: Whether all their frames were in the frame store.
         frame_store_full: Whether the frame store had no room for the video.
         version: As `Decoder.version`, of the file. None: there are several.
     """
 
     frames: Ordinals
-    info: VideoInfo | None = None
-    params: Sequence[ClipParams] = ()
-    own_times: Times | None = None
+    info: VideoInfo
+    params: Sequence[ClipParams]
+    times: Times
     from_frame_store: bool = False
     frame_store_full: bool = False
     version: int | None = None
@@ -79,20 +78,10 @@ class DecodedClips(NamedTuple):
         """Note in ``info`` [n] what is known of the clips."""
         shape = info["frames"].shape
         info["frames"], info["times"] = self.frames.reshape(shape), self.times.reshape(shape)
-        info["num_frames"], info["duration_s"], info["display_aspect_ratio"] = self.length
+        info["num_frames"], info["duration_s"], info["display_aspect_ratio"] = (
+            self.info.file_summary
+        )
         info["affine"] = affines(self.params).reshape(len(self.frames), -1, 2, 3)
-
-    @property
-    def times(self) -> Times:
-        """When a player shows the frames, in seconds; NaN if the file does not say."""
-        if self.own_times is not None:
-            return self.own_times
-        return np.empty(self.frames.shape) if self.info is None else self.info.times_of(self.frames)
-
-    @property
-    def length(self) -> tuple[int, float, float]:
-        """As `VideoInfo.file_summary`."""
-        return (-1, math.nan, math.nan) if self.info is None else self.info.file_summary
 
 
 def parts_in(path: str, spec: SampleSpec) -> tuple[dict[str, str], SampleSpec]:
@@ -106,6 +95,11 @@ def parts_in(path: str, spec: SampleSpec) -> tuple[dict[str, str], SampleSpec]:
         return dict(zip(spec.clips, paths, strict=True)), spec.shifted(offsets_of(path))
     except ValueError:
         raise VideoError(path, "has no start offset for each file") from None
+
+
+def in_part(path: str, name: str, part: str) -> AbstractContextManager[None]:
+    """Errors of a part are the sample's, with the part named."""
+    return errors_in(path, f"part {name!r} ({named(part)})") if name else nullcontext()
 
 
 class ShortVideoError(VideoError):

@@ -15,7 +15,7 @@ Each clip is written where it stays: a part of a row of ``out``.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -35,16 +35,13 @@ from videoload.clips.clip_spec import (
 )
 from videoload.clips.layouts import array_bytes, as_arrays
 from videoload.clips.rows import Clip
-from videoload.clips.sample_params import common_frames
-from videoload.clips.sample_spec import SampleSpec, arrays_of
-from videoload.clips.step_times import timeline
-from videoload.clips.windows import count_windows
+from videoload.clips.sample_spec import SampleSpec
 from videoload.decoding.audio_reader import Wanted
-from videoload.decoding.drawn import DecodedClips, draw, fitting, parts_in
+from videoload.decoding.drawn import DecodedClips, draw, fitting, in_part, parts_in
 from videoload.decoding.functions import Functions, UserFunction, apply
 from videoload.decoding.planes import Buffer
 from videoload.decoding.source import DecodingTools, Source
-from videoload.errors import VideoError, errors_in, named
+from videoload.errors import VideoError
 from videoload.storage.files import Tick, version_of
 from videoload.storage.paths import pieces_of
 
@@ -145,7 +142,7 @@ class OnePass:
         return "" in self._parts and len(pieces_of(self._path)) == 1
 
     def _in_part(self, name: str) -> AbstractContextManager[None]:
-        return _in_part(self._path, name, self._paths[name])
+        return in_part(self._path, name, self._paths[name])
 
     def _apply(self, path: str, part: Part, function: UserFunction, tick: Tick) -> None:
         """Let the user's function change the clips of a part, or make something else of them."""
@@ -155,11 +152,6 @@ class OnePass:
         for seed, clip, place in zip(own, part.clips, returned, strict=True):
             tick()
             apply(function, spec, path, clip, place, seed)
-
-
-def _in_part(path: str, name: str, part: str) -> AbstractContextManager[None]:
-    """Errors of a part are the sample's, with the part named."""
-    return errors_in(path, f"part {name!r} ({named(part)})") if name else nullcontext()
 
 
 def _decoded_to(spec: ClipSpec, rows: Buffer) -> list[Buffer]:
@@ -206,31 +198,3 @@ def _read_audio(part: Part, tick: Tick) -> None:
             if spec.max_frames is not None:  # what follows a segment is not heard in padding
                 view[:, samples_of(spec, length) :] = 0.0
             row[places.flag] = found is not None
-
-
-def count(
-    tools: DecodingTools,
-    path: str,
-    spec: SampleSpec,
-    clips: Sequence[Clip],
-    out: Buffer,
-    tick: Tick,
-) -> DecodedClips:
-    """Count the windows of segments of a row into ``out``: see `SampleSpec`. Raises what `OnePass`
-    raises."""
-    paths, spec = parts_in(path, spec)
-    videos = {}
-    for name, part in paths.items():
-        with _in_part(path, name, part):
-            if len(pieces_of(part)) == 1:
-                videos[name] = tools.videos.find_file(part, tick)[1].info
-            else:
-                videos[name] = tools.videos.find_recording(part, tick).pieces.info
-    leader, info = spec.leader, videos[spec.leading]
-    displayed = [side for name in videos for side in videos[name].displayed_size(spec.clips[name])]
-    with fitting(path):
-        for clip, row in zip(clips, out, strict=True):
-            seen = timeline(clip.row.steps, info)
-            counts = count_windows(leader, seen, common_frames(spec, videos, clip.row))
-            arrays_of(spec, row)[:] = *counts, *info.shown_size(leader), *displayed
-    return DecodedClips(np.empty((len(out), 0), np.int64))

@@ -10,12 +10,13 @@ from videoload.clips.edges import pictures
 from videoload.clips.pieces import Pieces, Run
 from videoload.clips.rows import Clip
 from videoload.clips.sample_spec import SampleSpec
+from videoload.clips.tasks import Task
 from videoload.decoding.drawn import draw, parts_in
 from videoload.errors import StorageError, VideoError
 from videoload.reading.index import VideoIndex
 from videoload.reading.indexes import Indexes
 from videoload.storage.files import Storage, VideoFile
-from videoload.storage.paths import pieces_of
+from videoload.storage.paths import files_of, pieces_of
 
 
 class Prefetcher:
@@ -25,12 +26,16 @@ class Prefetcher:
         self._storage = storage
         self._indexes = indexes
 
-    def prefetch(self, path: str, spec: SampleSpec, clips: Sequence[Clip]) -> None:
+    def prefetch(self, path: str, task: Task, clips: Sequence[Clip]) -> None:
         """Fetch what the frames of these clips need, as far as it is known, and of other files the
         beginning. Nobody waits: all files are asked for at once."""
         self._storage.expect(path, clips[0].row.places)
         with suppress(VideoError, StorageError, UnfitError):
-            paths, spec = parts_in(path, spec)
+            if not isinstance(task, SampleSpec):
+                for file, index in filter(None, map(self._known, files_of(path))):
+                    index.prefetch(file, ())  # whether it is still what is known of it
+                return
+            paths, spec = parts_in(path, task)
             found = {
                 name: [self._known(file) for file in pieces_of(part)]
                 for name, part in paths.items()
@@ -38,10 +43,6 @@ class Prefetcher:
             known = {
                 name: [both for both in files if both is not None] for name, files in found.items()
             }
-            if spec.asks != "clips":
-                for file, index in (both for files in known.values() for both in files):
-                    index.prefetch(file, ())  # whether it is still what is known of it
-                return
             if any(len(known[name]) < len(files) for name, files in found.items()):
                 return
             pieces = {

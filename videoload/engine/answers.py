@@ -1,6 +1,6 @@
 """Turns the answers of workers into rows of batches.
 
-An answer is a RESULT message and its pixels, which arrive in one of two ways:
+An answer is a RESULT message, of clips with their pixels, which arrive in one of two ways:
 
     local workers      write the pixels into their place before they send the message
     remote workers     send the pixels in the same message, and they are copied into their place
@@ -16,6 +16,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from videoload.clips.sample_info import info_in
+from videoload.clips.sample_spec import SampleSpec
+from videoload.clips.tasks import found_of
 from videoload.engine.membership import ConnectedWorker
 from videoload.engine.meter import Meter
 from videoload.engine.open_streams import OpenStream
@@ -47,9 +49,12 @@ class Answers:
             self._too_late(worker, lease, result, now)
             return
         stream, rows = self.streams[lease.stream], len(lease.rows)
-        spec, clip_bytes, _ = stream.layout_of(lease.sample)
+        task, clip_bytes, _ = stream.layout_of(lease.sample)
         try:
-            info = info_in(result.info, rows, spec)
+            if isinstance(task, SampleSpec):
+                info = info_in(result.info, rows, task)
+            else:
+                info = found_of(result.found, rows, task)
         except ValueError as error:
             raise ProtocolError(str(error)) from None
         if len(result.files) != rows:
@@ -59,7 +64,7 @@ class Answers:
             reason = f"its copy of {named(stream.catalog[lease.videos[at]].path)} is another one"
             self.table.failed(lease, at, reason, Fault.COPY, result.files[at])
             return
-        if is_sent:
+        if is_sent and clip_bytes:
             peer.router.receive_pixels(stream.pixels(lease.slot, lease.rows, clip_bytes))
         work = worker.timer.answered(result, rows, rows * clip_bytes * is_sent, now)
         seconds = list(zip(lease.videos, result.clip_s, strict=False))

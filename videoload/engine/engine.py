@@ -31,7 +31,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from queue import Empty, SimpleQueue
@@ -125,6 +125,7 @@ class Engine:
         self._storage_timeout_s = storage_timeout_s
         self._pid = os.getpid()
         self._children = workers
+        self._helping = threading.Lock()  # of who has children for a while
         self._listen, self._keys, self._insecure = listen, keys, insecure
         self._any_software = allow_version_mismatch
         self._folders = folders
@@ -236,6 +237,20 @@ class Engine:
             return answer
         return None
 
+    @contextmanager
+    def children(self, workers: int) -> Iterator[None]:
+        """Have so many workers of this host for a while, if this client starts none. Raises
+        WorkerError."""
+        if self._children or not workers:
+            yield
+            return
+        with self._helping:
+            try:
+                self.ask(partial(self._start_children, workers), _START_S)
+                yield
+            finally:
+                self.ask(self._stop_children, _STOP_S)
+
     def wait_for_workers(self, count: int, timeout_s: float) -> int:
         """Wait until ``count`` workers are connected, or time is out; returns how many are."""
         here = self.membership.wait_for(count, timeout_s, lambda: self.stopped)
@@ -325,16 +340,24 @@ class Engine:
         self._listener.open(
             context, self._listen, keys=self._keys, insecure=self._insecure, most=connections
         )
-        endpoints = self._listener.endpoints
+        self._context = context
         if self._children:
-            settings = WorkerSettings(
-                [self._listener.open_private(context, self._supervisor.pids)],
-                token=self._token,
-                transforms=None,
-                folders=self._folders,
-            )
-            self._supervisor.start(self._children, settings)
-        return endpoints
+            self._start_children(self._children)
+        return self._listener.endpoints
+
+    def _start_children(self, workers: int) -> None:
+        settings = WorkerSettings(
+            [self._listener.open_private(self._context, self._supervisor.pids)],
+            token=self._token,
+            transforms=None,
+            folders=self._folders,
+        )
+        self._supervisor.start(workers, settings)
+
+    def _stop_children(self) -> None:
+        self._supervisor.stop()
+        for peer in [peer for peer, worker in self._workers.items() if worker.is_child]:
+            self.membership.remove(peer, died=False)
 
     # Receive
 
@@ -507,14 +530,14 @@ class Engine:
         if (worker := self._workers.get(peer)) is None:  # it left after this was granted
             return
         stream = self.streams.by_id[grant.stream]
-        spec, clip_bytes, told_bytes = stream.layout_of(grant.samples[0])
+        task, clip_bytes, told_bytes = stream.layout_of(grant.samples[0])
         place = stream.place(grant.slot, grant.rows, clip_bytes) if worker.is_child else None
         if place is None:
             answer_bytes = len(grant.samples) * (clip_bytes + told_bytes)
             peer.granted(answer_bytes, self._table.pool.held(peer))
         worker.timer.granted(time.monotonic())
         worker.last_lease = grant.lease
-        if not peer.send(stream.lease(grant, spec, place)) and place is None:
+        if not peer.send(stream.lease(grant, task, place)) and place is None:
             is_idle = self._table.pool.held(peer) == 1  # it never got this lease
             self.membership.remove(peer, died=True, at_work=0 if is_idle else None)
 

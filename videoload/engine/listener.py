@@ -62,9 +62,12 @@ class Listener:
     def open_private(
         self, context: zmq.Context[zmq.Socket[bytes]], children: Callable[[], Collection[int]]
     ) -> str:
-        """Bind an address that only ``children`` can reach; returns it. Raises TransportError."""
-        self.private = Router(context, private_endpoint(), children=children)
-        self.routers.append(self.private)
+        """Bind an address that only ``children`` can reach, once; returns it. Raises
+        TransportError."""
+        if self.private is None:
+            self.private = Router(context, private_endpoint(), children=children)
+            self.routers.append(self.private)
+            self._poller = None
         return self.private.endpoint
 
     @property

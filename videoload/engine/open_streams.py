@@ -3,12 +3,13 @@ to the thread of a consumer, whose side is `readers`."""
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +20,8 @@ from videoload.catalog.crop_boxes import rows_for_workers
 from videoload.catalog.table import Ints
 from videoload.clips.rows import Clip, Video
 from videoload.clips.sample_info import info_type
-from videoload.clips.sample_spec import SampleSpec, Shape, transforms_of, with_shape
+from videoload.clips.sample_spec import SampleSpec, Shape, with_shape
+from videoload.clips.tasks import FOUND_BYTES, Task, described, functions_of
 from videoload.engine.meter import Meter
 from videoload.engine.reader_queue import ReaderQueue
 from videoload.engine.stats import StreamRecord, WorkerRecord
@@ -55,23 +57,29 @@ class Loan(NamedTuple):
 
 
 class BatchLayout(NamedTuple):
-    """What the clips of a batch have in common. ``clip_bytes`` are those of each,
-    ``metadata_bytes`` those that a message has about it, at most."""
+    """What the rows of a batch have in common: the task, and how many bytes each has in a slot, and
+    in a message at most."""
 
-    spec: SampleSpec
+    task: Task
     clip_bytes: int
     metadata_bytes: int
+
+    @classmethod
+    def of(cls, task: Task) -> BatchLayout:
+        told = info_type(task).itemsize if isinstance(task, SampleSpec) else FOUND_BYTES
+        return cls(task, task.clip_bytes, told + _TOLD_BYTES)
 
 
 @dataclass(eq=False, slots=True)
 class OpenStream:
-    """One stream. ``spec`` is that of its largest clips, ``layouts`` are those of its batches, by
-    their shapes. ``changed``: files that are others than they were, or than a scan saw, each once,
-    and that are used as they are now."""
+    """One stream: of clips, or of results that another task gives, each row once. The ``task`` is
+    that of its largest clips, ``layouts`` are those of its batches, by their shapes. ``changed``:
+    files that are others than they were, or than a scan saw, each once, and that are used as they
+    are now."""
 
     id: int
     catalog: Catalog
-    spec: SampleSpec
+    task: Task
     plan: Plan
     quarantine: Quarantine
     memory: Slots
@@ -81,9 +89,11 @@ class OpenStream:
     meter: Meter
     code: Mapping[str, str] = field(default_factory=dict)
     readers: dict[int, ReaderQueue] = field(default_factory=dict)
+    readings: Iterator[int] = field(default_factory=itertools.count)  # numbers them
     copy: str | None = None  # the trainer's own copy, as workers name theirs
     slots_for: Callable[[int], int] = lambda workers: 0  # how many slots so many workers need
     most_slots: int = 0  # for which there is memory
+    local_only: bool = False  # only workers that this process started are believed
     grown_for: float = 0  # it has the slots that so many workers need
     delivered: dict[int, Ready] = field(default_factory=dict)  # by slot: batches that readers have
     loans: dict[int, Loan] = field(default_factory=dict)  # by slot; consumers add to it
@@ -97,13 +107,19 @@ class OpenStream:
 
     def __post_init__(self) -> None:
         self.versions = np.maximum(self.catalog._table.column("fingerprint"), 0)
-        self.row_of = rows_for_workers(self.catalog, self.spec)
+        task = self.task
+        is_clips = isinstance(task, SampleSpec)
+        self.row_of = rows_for_workers(self.catalog, self.spec if is_clips else None)
         self.is_scanned = bool(self.versions.any())
-        specs = {shape: with_shape(self.spec, shape) for shape in self.plan.sizes}
         self.layouts = {
-            shape: BatchLayout(spec, spec.clip_bytes, info_type(spec).itemsize + _TOLD_BYTES)
-            for shape, spec in specs.items()
+            shape: BatchLayout.of(with_shape(self.spec, shape) if is_clips else task)
+            for shape in self.plan.sizes
         }
+
+    @property
+    def spec(self) -> SampleSpec:
+        """What its clips are; other tasks make none."""
+        return cast("SampleSpec", self.task)
 
     @property
     def root(self) -> str:
@@ -132,7 +148,7 @@ class OpenStream:
             stats = replace(stats, bottleneck="storage", verdict=verdict)
         return StreamRecord(
             stream=self.id,
-            what=f"{len(self.catalog)} videos, clips {self.spec.shape}",
+            what=f"{len(self.catalog)} videos, {described(self.task)}",
             step=self.step,
             batches_per_epoch=len(self.plan),
             readers=len(queues),
@@ -183,7 +199,7 @@ class OpenStream:
         view, runs = self.memory.view, spans(rows)
         return [view(slot, first * clip_bytes, (n, clip_bytes)) for first, n in runs]
 
-    def lease(self, grant: Grant, spec: SampleSpec, place: Place | None) -> Lease:
+    def lease(self, grant: Grant, task: Task, place: Place | None) -> Lease:
         clips = [
             Clip(each.seed, each.clip, each.crop, self.row_of(each.video)) for each in grant.samples
         ]
@@ -193,7 +209,7 @@ class OpenStream:
         elif self.is_scanned:  # any file will do, but which one it is gets known
             files, salt = (0,) * len(clips), 0
         digests = list(map(commitment, files))
-        return Lease(grant.lease, spec, clips, place, dict(self.code), digests, salt)
+        return Lease(grant.lease, task, clips, place, dict(self.code), digests, salt)
 
 
 @dataclass(eq=False)
@@ -211,16 +227,17 @@ class OpenStreams:
 
     def add(self, stream: OpenStream) -> None:
         self.by_id[stream.id] = stream
-        clip_bytes = stream.spec.clip_bytes
+        _, clip_bytes, told_bytes = BatchLayout.of(stream.task)
         self.table.add_stream(Stream(
             stream.id, stream.plan, stream.quarantine,
             slots=stream.memory.slots, most_slots=stream.most_slots, ordered=stream.ordered,
-            lease_clips=_LEASE_BYTES // (clip_bytes + info_type(stream.spec).itemsize),
+            lease_clips=_LEASE_BYTES // (clip_bytes + told_bytes),
             fetched=stream.storage is not None and stream.storage.fetches,
-            function=" or ".join(transforms_of(stream.spec)),
+            function=" or ".join(functions_of(stream.task)),
             files=stream.files,
             copy=stream.copy,
             root=stream.root,
+            local_only=stream.local_only,
         ))  # fmt: skip
         self._share(stream)
 

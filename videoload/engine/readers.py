@@ -7,7 +7,6 @@ itself: see `lending`.
 from __future__ import annotations
 
 import copy
-import itertools
 import logging
 import math
 import sys
@@ -16,16 +15,16 @@ import weakref
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, cast
 
-from videoload.clips.sample_spec import Shape
+from videoload.clips.sample_spec import SampleSpec, Shape
 from videoload.engine.engine import Engine
 from videoload.engine.lending import lend
 from videoload.engine.meter import Meter
 from videoload.engine.open_streams import OpenStream
 from videoload.engine.reader_queue import ReaderQueue
 from videoload.engine.stats import StreamRecord, StreamStats
-from videoload.errors import VideoloadError
+from videoload.errors import VideoError, VideoloadError
 from videoload.logs import Log
 from videoload.plan.batches import Batch, BatchWithInfo, collate
 from videoload.plan.epoch_cursor import EpochCursor
@@ -66,7 +65,6 @@ class StreamReaders:
         self.close_client = close_client
         self._engine = engine
         self.source = source
-        self._numbers = itertools.count()
         self._begun: set[int] = set()  # Steps from which more than a peek was read.
         self._warned = False
         self._when_closed: list[weakref.WeakMethod[Callable[[], None]]] = []
@@ -77,7 +75,7 @@ class StreamReaders:
         self.lengths = Lengths(source.catalog, source.spec)
         self.cursor = EpochCursor(len(self), ranks=options["shard"][1])
         # By the step that it comes to next: the reading of the last pass that came to its end.
-        self._resting: dict[int, _Reading] = {}
+        self._resting: dict[int, Reading] = {}
         self.look: Callable[[BatchWithInfo], None] | None = None
         self.error: VideoloadError | None = None
         engine.post_about(source, lambda: engine.streams.add(source))
@@ -153,7 +151,7 @@ class StreamReaders:
                 if meter is not None:
                     meter.requested(number)
                 if (batch := queue.take(0)) is None:
-                    for batch in self._awaited(reading, step, idle):
+                    for batch in reading.awaited(step, idle):
                         if batch is None and pauses:
                             yield None
                         elif batch is None:
@@ -170,10 +168,7 @@ class StreamReaders:
                     # No variable holds the arrays: it would keep the slot.
                     yield self._hand_over(batch, queue, idle, info=info)
                 else:
-                    engine.post_about(
-                        source, partial(engine.streams.give_back, source, batch), about_leases=True
-                    )
-                    queue.handed_over()
+                    reading.give_back(batch)
                     if pauses:
                         yield None
             over = True
@@ -190,43 +185,13 @@ class StreamReaders:
                 reading.end()
             self._leave(number, meter, tells=counts)
 
-    def _reading(self, steps: range, *, goes_on: bool) -> _Reading:
+    def _reading(self, steps: range, *, goes_on: bool) -> Reading:
         """A reader of ``steps``; if it ``goes_on``, of all that follow, which may have begun."""
         resting, self._resting = self._resting.pop(steps.start, None), {}
         if goes_on and resting is not None:
             return resting
-        engine, source = self._engine, self.source
-        number = source.id << 32 | next(self._numbers)  # no other reader of the client has it
-        reading = _Reading(engine, source, number, steps.start)
-        queue = reading.queue
         ahead = range(steps.start, steps.start + _ENDLESS) if goes_on else steps
-        engine.post_about(source, lambda: engine.streams.begin(source, number, queue, ahead))
-        return reading
-
-    def _awaited(
-        self, reading: _Reading, step: int, idle: Callable[[], None] | None
-    ) -> Iterator[Ready | None]:
-        """None every 200 ms, with ``idle`` every 50 ms, and the batch of a step at last."""
-        engine, number = self._engine, reading.id
-        engine.post_about(
-            self.source, lambda: engine.streams.request_batch(number), about_leases=True
-        )
-        warn_at, batch = time.monotonic() + _REMIND_S, None
-        while batch is None:
-            if time.monotonic() > warn_at:
-                warn_at += _REMIND_S
-                self._warn_of_wait(step)
-            yield (batch := self._wait(reading.queue, idle))
-
-    def _warn_of_wait(self, step: int) -> None:
-        """Say who keeps the consumer waiting. If no worker is connected, `Membership` says so."""
-        if states := Counter(worker.state for worker in self._engine.membership.records()):
-            who = ", ".join(f"{states[state]} {state}" for state in sorted(states))
-            _log.warning(
-                "still waiting for batch %d after %.0f s; workers: %s (if all are silent or "
-                "return again "
-                "and again, their storage may be down, or all clips hang)", step, _REMIND_S, who,
-            )  # fmt: skip
+        return Reading(self._engine, self.source, ahead)
 
     def _check_repetition(self, steps: range, step: int) -> None:
         """Warn, once per stream, if a shuffled stream is read by number from a step for a second
@@ -242,21 +207,6 @@ class StreamReaders:
                 "pass is the next epoch", steps.start,
             )  # fmt: skip
 
-    def _wait(self, queue: ReaderQueue, idle: Callable[[], None] | None) -> Ready | None:
-        """The reader's next batch, or None after 200 ms, with ``idle`` after 50 ms. Raises what
-        ended the stream, and what ``idle`` raises."""
-        engine = self._engine
-        if idle is not None and engine.has_credit:  # A worker waits as well, maybe for a slot.
-            idle()
-        batch = queue.take(_WAIT_S if idle is None else _IDLE_WAIT_S)
-        if batch is None and engine.stopped:
-            batch = queue.take(_WAIT_S)  # The batch, or the error, may just have come.
-        if batch is None:
-            engine.check()
-            if idle is not None:
-                idle()
-        return batch
-
     def _hand_over(
         self, batch: Ready, queue: ReaderQueue, idle: Callable[[], None] | None, *, info: bool
     ) -> Batch | BatchWithInfo:
@@ -267,7 +217,7 @@ class StreamReaders:
         """
         rows = lend(self._engine, self.source, batch, idle)
         queue.handed_over()
-        spec = self.source.layout_of(batch.samples[0]).spec
+        spec = cast("SampleSpec", self.source.layout_of(batch.samples[0]).task)
         look, self.look = self.look, None
         made = collate(
             batch.step, batch.samples, self.catalog, spec, rows, batch.info, self.lengths,
@@ -322,15 +272,98 @@ class StreamReaders:
                 call()
 
 
-class _Reading:
+class Reading:
     """A reader of the engine, and its batches. It ends with this object, even if a Ctrl-C strikes
-    before the ``finally`` does."""
+    before a ``finally`` does.
 
-    __slots__ = ("__weakref__", "end", "id", "next", "queue")
+    Attributes:
+        id: The reader's number. No other one of the client has it.
+        queue: Its batches.
+        next: The step that it comes to next.
+        end: Ends it.
+    """
 
-    def __init__(self, engine: Engine, source: OpenStream, number: int, step: int) -> None:
-        self.id, self.queue, self.next = number, ReaderQueue(), step
+    __slots__ = ("__weakref__", "_engine", "_source", "end", "id", "next", "queue")
+
+    def __init__(self, engine: Engine, source: OpenStream, steps: range) -> None:
+        self._engine, self._source = engine, source
+        self.id = number = source.id << 32 | next(source.readings)
+        self.queue, self.next = ReaderQueue(), steps.start
         self.end = weakref.finalize(
             self, engine.post_about, source, lambda: engine.streams.end(source, number)
         )
         self.end.atexit = False
+        queue = self.queue
+        engine.post_about(source, lambda: engine.streams.begin(source, number, queue, steps))
+
+    def awaited(self, step: int, idle: Callable[[], None] | None) -> Iterator[Ready | None]:
+        """None every 200 ms, with ``idle`` every 50 ms, and the batch of a step at last."""
+        engine, number = self._engine, self.id
+        engine.post_about(
+            self._source, lambda: engine.streams.request_batch(number), about_leases=True
+        )
+        warn_at, batch = time.monotonic() + _REMIND_S, None
+        while batch is None:
+            if time.monotonic() > warn_at:
+                warn_at += _REMIND_S
+                self._warn_of_wait(step)
+            yield (batch := self._wait(idle))
+
+    def _warn_of_wait(self, step: int) -> None:
+        """Say who keeps the consumer waiting. If no worker is connected, `Membership` says so."""
+        if states := Counter(worker.state for worker in self._engine.membership.records()):
+            who = ", ".join(f"{states[state]} {state}" for state in sorted(states))
+            _log.warning(
+                "still waiting for batch %d after %.0f s; workers: %s (if all are silent or "
+                "return again "
+                "and again, their storage may be down, or all clips hang)", step, _REMIND_S, who,
+            )  # fmt: skip
+
+    def _wait(self, idle: Callable[[], None] | None) -> Ready | None:
+        """The reader's next batch, or None after 200 ms, with ``idle`` after 50 ms. Raises what
+        ended the stream, and what ``idle`` raises."""
+        engine, queue = self._engine, self.queue
+        if idle is not None and engine.has_credit:  # A worker waits as well, maybe for a slot.
+            idle()
+        batch = queue.take(_WAIT_S if idle is None else _IDLE_WAIT_S)
+        if batch is None and engine.stopped:
+            batch = queue.take(_WAIT_S)  # The batch, or the error, may just have come.
+        if batch is None:
+            engine.check()
+            if idle is not None:
+                idle()
+        return batch
+
+    def give_back(self, batch: Ready) -> None:
+        """The consumer needs nothing of this batch's slot."""
+        engine, source = self._engine, self._source
+        engine.post_about(
+            source, partial(engine.streams.give_back, source, batch), about_leases=True
+        )
+        self.queue.handed_over()
+
+
+def results(engine: Engine, source: OpenStream) -> Generator[tuple[int, Any], None, None]:
+    """Read a stream of a task that makes no clips: (row, its result, or a VideoError), in any
+    order. The stream ends with the reading. Raises what ended the stream."""
+    engine.check()
+    steps, paths = source.plan.steps(0, None), source.catalog.paths
+    [most] = source.plan.sizes.values()  # rows of a batch
+    engine.post_about(source, lambda: engine.streams.add(source))
+    reading = Reading(engine, source, steps)
+    drop = lambda: engine.streams.drop(source)  # noqa: E731 - after its reader has ended
+    weakref.finalize(reading, engine.post_about, source, drop).atexit = False
+    try:
+        for step in steps:
+            engine.check_process()
+            if (batch := reading.queue.take(0)) is None:
+                for batch in reading.awaited(step, None):  # noqa: B007 - the last one counts
+                    engine.calls.check_thread()
+            assert batch is not None
+            reading.give_back(batch)
+            found = {each.video: of for each, of in zip(batch.samples, batch.info, strict=True)}
+            for row in range(batch.step * most, min((batch.step + 1) * most, len(paths))):
+                why = source.quarantine.reasons.get(row, "")
+                yield row, found[row] if row in found else VideoError(paths[row], why)
+    finally:
+        reading.end()

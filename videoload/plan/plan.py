@@ -174,8 +174,6 @@ class Plan:
     def of(cls, catalog: Catalog, spec: SampleSpec, options: CheckedOptions) -> Plan:
         """The plan of a catalog's clips. For "dense" and buckets, the catalog is `windows.counted`.
         Raises SpecError."""
-        if spec.asks != "clips":  # of each row, once
-            return cls(len(catalog), 1, options)
         plan = cls._of(catalog, spec, options)
         if options["shuffle"]:
             plan._files = catalog.paths

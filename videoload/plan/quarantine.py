@@ -48,13 +48,13 @@ class Quarantine:
     """
 
     def __init__(
-        self, catalog: Catalog, plan: Plan, options: CheckedOptions, *, tells: bool = True
+        self, catalog: Catalog, plan: Plan, options: CheckedOptions, *, judges: bool = True
     ) -> None:
-        """``tells``: bad videos are logged, unless the first one ends the stream."""
+        """Unless it ``judges``, the reasons are noted for who reads the rows, and that is all."""
         self._catalog = catalog
         self._plan = plan
         self._raise = options["on_error"] == "raise"
-        self._tells = tells and not self._raise
+        self._judges = judges
         self.skips = options["on_error"] == "skip"
         self.limit = max(_ALWAYS_ALLOWED, int(options["max_bad"] * catalog.files))
         # Videos, by catalog index, without a clip that can be decoded: True if they are bad, False
@@ -91,7 +91,8 @@ class Quarantine:
             self._reasons[path] = reason
             # More may be found while the error is on its way. They are not logged.
             count = len(self._reasons)
-            if self._tells and count <= self.limit + 1 and is_logged(count, _LOGGED):
+            tells = self._judges and not self._raise
+            if tells and count <= self.limit + 1 and is_logged(count, _LOGGED):
                 instead = "its clips are left out" if self.skips else "other clips replace it"
                 _log.warning("bad video %s: %s; %s", named(path), printable(reason), instead)
         if self._exhausted and not self.skips:
@@ -108,7 +109,7 @@ class Quarantine:
 
         ``samples`` make up the batch; if it is not ``complete``, they are its first ones.
         """
-        if not (self._avoided or self._reasons):
+        if not self._judges or not (self._avoided or self._reasons):
             return None
         for row, attempt, video in self._replaced(step, samples, complete=complete):
             if self._avoided.get(video, True):

@@ -10,8 +10,6 @@ client's workers, or in this process.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
-from typing import Any
 
 import numpy as np
 from msgspec.structs import replace
@@ -30,16 +28,16 @@ from videoload.catalog.targets import look_like_marks
 from videoload.clips.choices import MOVED_CROPS, TRIED_FOR_SIZE
 from videoload.clips.clip_spec import ClipSpec, at_native_size, hop_seconds, sizes_of
 from videoload.clips.sample_spec import SampleSpec, has_sizes, one_clip, one_frame
-from videoload.errors import SpecError, TooManyBadVideos, named
+from videoload.clips.tasks import Count, WindowCount
+from videoload.errors import BadVideo, SpecError, TooManyBadVideos, VideoError, named
 from videoload.plan import bucket_search as padding
 from videoload.plan.lengths import needed_frames, windows_in
 
-COUNTED_AT_ONCE = 64  # videos in a batch of counts
 _NAMED = 3  # rows in a sentence
 _MOST = 1 << 32  # windows of a video, whoever counts them: 4 years of frames
 
-# Asks for facts of videos, so many at once. Gives (facts, labels, info) of them, in order.
-Read = Callable[[Catalog, SampleSpec, int], Iterator[tuple[Any, Any, Any]]]
+# Does a task with each row, in any order. Gives (row, result, or why there is none).
+Read = Callable[[Count, Catalog], Iterator[tuple[int, WindowCount | VideoError]]]
 
 
 def counted(
@@ -58,14 +56,15 @@ def counted(
     unknown = several or not leader.rotate or shown_as(catalog).min() < 1
     if (suffice or not decide) and not (sized and unknown):
         return catalog
-    facts = spec.counts if decide else one_frame(spec)
-    counts = np.array([[1], [0], *[[1]] * (facts.shape[0] - 4)]).repeat(len(catalog), 1)
-    counts[:2] = counts[:2] if decide else -1  # not known
-    with suppress(TooManyBadVideos):  # none of them can be read
-        for found, _, info in read(file_rows(catalog), facts, COUNTED_AT_ONCE):
-            if decide:
-                counts[:2, info.video] = np.clip(found.T[:2], 0, leader.max_frames or _MOST)
-            counts[2:, info.video] = np.clip(found.T[4:], 1, _MOST)
+    counts = np.ones((2 + 2 * len(spec.clips), len(catalog)), np.int64)
+    counts[:2] = [[1], [0]] if decide else -1  # -1: not known
+    for row, found in read(Count(spec if decide else one_frame(spec)), file_rows(catalog)):
+        if isinstance(found, VideoError):
+            continue
+        if decide:
+            most = leader.max_frames or _MOST
+            counts[:2, row] = np.clip([found.windows, found.left], 0, most)
+        counts[2:, row] = np.clip(np.ravel(found.displayed), 1, _MOST)
     return with_windows(catalog, counts)
 
 
@@ -78,10 +77,14 @@ def with_native_size(catalog: Catalog, spec: SampleSpec, read: Read) -> SampleSp
         return spec
 
     def native(side: int, clip: ClipSpec) -> ClipSpec:
-        rows = file_rows(catalog, side)
+        rows, bad = file_rows(catalog, side), list[BadVideo]()
         files = whole_files(rows, rows.paths[:TRIED_FOR_SIZE])
-        found, *_ = next(read(files, one_frame(one_clip(clip)), 1))
-        return at_native_size(clip, *found[0, 2:4].tolist())
+        for video in files:
+            [(_, found)] = read(Count(one_frame(one_clip(clip))), whole_files(files, [video.path]))
+            if not isinstance(found, VideoError):
+                return at_native_size(clip, *found.size)
+            bad.append(BadVideo(found.path, found.reason))
+        raise TooManyBadVideos(bad, len(bad), len(files))
 
     clips = {name: native(side, clip) for side, (name, clip) in enumerate(spec.clips.items())}
     return replace(spec, clips=clips)

@@ -110,7 +110,7 @@ class Blame:
         said = [each for each in tries if not each.is_of_worker]
         sure = {each.worker for each in said if _is_sure(stream, video, each)}
         tried = {each.worker.copy for each in tries}
-        heard_of = list(self._pool.responsive)
+        heard_of = stream.allowed(self._pool.responsive)
         local = any(worker.copy is None for worker in heard_of)  # has the last word
         is_open = len(sure) < 2 or local
         # Who lacks the code has the right file. Another copy does not condemn it.
@@ -218,13 +218,15 @@ class Blame:
             return not is_same or stream.unread.may_try(stream.path_of(video), self._pool.now)
         tried = [each.worker for each in said]
         if worker in tried:
-            alone = all(other in tried for other in self._pool.responsive)
+            alone = all(other in tried for other in stream.allowed(self._pool.responsive))
             tries = [each for each in said if each.worker is worker]
             again = all(each.fault is Fault.COPY for each in tries)
             return alone and again and (_is_agreed(stream, video) or len(tries) < _TRIES)
         copies = {each.worker.copy for each in chunk.attempts}
         others = self._pool.reliable if chunk.unanswered else self._pool.responsive
-        return worker.copy not in copies or all(other.copy in copies for other in others)
+        return worker.copy not in copies or all(
+            other.copy in copies for other in stream.allowed(others)
+        )
 
 
 def is_trusted(said: Attempt) -> bool:

@@ -252,6 +252,8 @@ class WorkerPool:
     def clips_in_time(self, worker: Worker, reader: Reader) -> float:
         """How many clips a worker has back before the slots of a reader run dry."""
         clips, takes = reader.slots * reader.stream.batch_clips, worker.row is not None
+        if reader.stream.local_only:  # it waits for no others
+            return math.inf
         return self.paces.clips_in_time(worker.pace, self.now, clips, is_compared=takes)
 
     # Messages and silence

@@ -82,6 +82,7 @@ class Stream:
     files: Files | None = None  # None: it matters to nobody which file a clip comes from
     copy: Hashable = None  # the trainer's own copy of the videos, as workers name it
     root: str = ""
+    local_only: bool = False  # only workers that the trainer started are believed
     # Workers had another copy of these videos, whose own file is being looked at again.
     other_copies: list[tuple[int, Attempt]] = field(default_factory=list)
     free: list[int] = field(init=False)  # slots of no reader
@@ -131,6 +132,10 @@ class Stream:
     def checks(self, worker: Worker) -> bool:
         """Whether a worker reads another copy, and so has to show which file its clips are of."""
         return self.files is not None and worker.copy not in (None, self.copy)
+
+    def allowed(self, workers: Iterable[Worker]) -> list[Worker]:
+        """Those of the workers that may take its leases."""
+        return [worker for worker in workers if worker.local or not self.local_only]
 
     def was_read(self, videos: Iterable[int]) -> None:
         """The files of these videos were read."""

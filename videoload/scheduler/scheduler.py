@@ -543,7 +543,10 @@ class Scheduler:
                     if worker in took or (others and has_choice and worker.is_fed):
                         continue
                     checks = [stream.checks(worker) for stream in self._streams.values()]
-                    kind = (others or worker.host, self.roots.are_paused and worker.copy, *checks)
+                    kind = (
+                        worker.local, others or worker.host,
+                        self.roots.are_paused and worker.copy, *checks,
+                    )  # fmt: skip
                     if kind in dry:
                         continue
                     if (chunk := self._next_chunk(worker, others=others)) is not None:
@@ -617,7 +620,7 @@ class Scheduler:
             if self.roots.may_try(reader.stream.root, worker.copy, self.pool.now)
         ]
         may_try = any(reader.suspects for reader in readers) and worker in self.pool.reliable
-        accused = [reader.suspects for reader in readers] if may_try else []
+        accused = [each.suspects for each in readers if may_try or each.stream.local_only]
         chunk = self._next_to_try(accused, worker) if worker.answered else None
         if chunk is not None and worker.leases and chunk.unanswered:
             chunk.requeue()  # until this worker has nothing else to do

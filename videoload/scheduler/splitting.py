@@ -114,7 +114,10 @@ class Splitting:
         return batch.cut(chosen)
 
     def may_decode(self, worker: Worker, stream: Stream, samples: Sequence[Sample]) -> bool:
-        """Whether it is known which files the worker must have for these samples."""
+        """Whether it is known which files the worker must have for these samples, and its word is
+        taken."""
+        if not stream.allowed([worker]):
+            return False
         if stream.files is None or not stream.checks(worker):
             return True
         if stream.files.are_known(sample.video for sample in samples):

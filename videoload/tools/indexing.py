@@ -22,14 +22,8 @@ from typing import NamedTuple
 from videoload.catalog.catalog import Catalog
 from videoload.client.client import Client
 from videoload.clips.clip_spec import ClipSpec
-from videoload.clips.sample_spec import one_clip
-from videoload.errors import (
-    BadVideo,
-    FileReplacedError,
-    TooManyBadVideos,
-    VideoError,
-    VideoloadError,
-)
+from videoload.clips.tasks import Count
+from videoload.errors import BadVideo, FileReplacedError, VideoError, VideoloadError
 from videoload.reading.index import VideoIndex
 from videoload.storage.files import Storage
 from videoload.storage.index_file import (
@@ -49,8 +43,6 @@ from videoload.storage.paths import files_of
 from videoload.storage.roots import is_url, open_storage, put_file, versions_of
 from videoload.tools.scan import AWAY_S, STALL_S
 from videoload.versions import index_software
-
-_AT_ONCE = 8  # files of a batch: one alone costs as much again as to read a small file
 
 
 class Made(NamedTuple):
@@ -234,14 +226,13 @@ def _read(
     files: Catalog, processes: int, folder: str, advance: Callable[[], None]
 ) -> list[BadVideo]:
     """Let workers find out what is not known. Returns the files that cannot be read."""
-    facts = one_clip(ClipSpec(1)).counts
+    bad = []
     with Client(
         min(processes, len(files)), cache=folder, index=False, stall_s=STALL_S,
         storage_timeout_s=AWAY_S,
     ) as client:  # fmt: skip
-        readers = client._look(files, facts, _AT_ONCE, ordered=False)
-        with suppress(TooManyBadVideos):  # all of them are bad
-            for found, *_ in readers.read(readers.steps(0, None)):
-                for _ in found:
-                    advance()
-        return readers.quarantine.videos
+        for _, found in client.run(Count(ClipSpec(1)), files):
+            advance()
+            if isinstance(found, VideoError):
+                bad.append(BadVideo(found.path, found.reason))
+    return bad

@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from contextlib import suppress
-from queue import SimpleQueue
 from typing import Any, NamedTuple
 
 from msgspec.msgpack import encode
@@ -14,12 +13,13 @@ from xxhash import xxh3_64, xxh3_64_hexdigest
 
 from videoload.catalog.catalog import Catalog
 from videoload.catalog.crop_boxes import rows_for_workers
+from videoload.catalog.joining import whole_files
+from videoload.client.client import Client
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.sample_spec import one_clip
-from videoload.engine.file_checker import FileChecker
-from videoload.errors import VideoloadError
+from videoload.clips.tasks import Identify
+from videoload.errors import VideoError
 from videoload.storage.paths import pieces_of
-from videoload.storage.roots import open_storage
 from videoload.tools.predict_journal import Entry
 
 _CALLS = ("predict_on_batch", "forward", "__call__")  # methods that are what a model is called by
@@ -29,7 +29,7 @@ class Provenance(NamedTuple):
     """What the results of a row are of, besides its name and the windows.
 
     ``model``: None if nothing tells it from another one. ``file``: the fingerprint of its files;
-    None: this host cannot read them now, and results of them stay. ``of``: its pieces and boxes.
+    None: they cannot be read now, and results of them stay. ``of``: its pieces and boxes.
     """
 
     model: str | None
@@ -43,10 +43,21 @@ class Provenance(NamedTuple):
 
 
 def marks_of(
-    catalog: Catalog, spec: ClipSpec, names: Sequence[str], model: str | None
+    client: Client | None,
+    catalog: Catalog,
+    spec: ClipSpec,
+    names: Sequence[str],
+    model: str | None,
 ) -> dict[str, Provenance]:
-    """The mark of each row of a catalog, by its name."""
-    files, found, row_of = _fingerprints(catalog), {}, rows_for_workers(catalog, one_clip(spec))
+    """The mark of each row of a catalog, by its name. Without a client, no results are kept."""
+    if client is None:
+        return dict.fromkeys(names, Provenance(None))
+    found, row_of, files = {}, rows_for_workers(catalog, one_clip(spec)), dict[str, int]()
+    if catalog.root is not None:
+        rows = whole_files(catalog, catalog.paths)
+        for row, each in client.run(Identify(), rows):
+            if not isinstance(each, VideoError):
+                files[rows.paths[row]] = each.value
     for row, (name, path) in enumerate(zip(names, catalog.paths, strict=True)):
         told = row_of(row)
         of = told.boxes + (b"" if told.steps is None else encode(told.steps))
@@ -54,21 +65,6 @@ def marks_of(
             of += path.encode("utf-8", "surrogateescape")
         found[name] = Provenance(model, files.get(path), xxh3_64_hexdigest(of) if of else "")
     return found
-
-
-def _fingerprints(catalog: Catalog) -> dict[str, int]:
-    """The fingerprint of the files of each path, as far as this host can read them."""
-    if catalog.root is None:
-        return {}
-    paths = dict(enumerate(dict.fromkeys(catalog.paths)))
-    replies: SimpleQueue[tuple[int, int | VideoloadError]] = SimpleQueue()
-    checker = FileChecker()
-    try:
-        checker.identify(open_storage(catalog.root), paths, 0, lambda *found: replies.put(found))
-        replied = [replies.get() for _ in paths]
-    finally:
-        checker.close()
-    return {paths[n]: file for n, file in replied if isinstance(file, int) and file}
 
 
 def weights_digest(model: Any) -> str | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from typing import Any
 
 import msgspec
 
@@ -16,9 +17,8 @@ from videoload.catalog.catalog import Catalog
 from videoload.catalog.joining import whole_files
 from videoload.catalog.table import class_name
 from videoload.client.client import Client
-from videoload.clips.clip_spec import ClipSpec
-from videoload.clips.sample_spec import SampleSpec
-from videoload.errors import VideoloadError
+from videoload.clips.tasks import Report
+from videoload.errors import VideoError, VideoloadError
 from videoload.tools.scan_journal import ScanJournal, ScanRow, row_of
 
 STALL_S = 20.0  # a decoder that shows no progress for so long hangs
@@ -100,17 +100,15 @@ def _decode_all(
     assert root is not None
     if not paths:
         return
-    report = SampleSpec({"": ClipSpec(1, size=(2, 2))}, asks="report")
     with Client(
         min(processes, len(paths)),
         cache=cache or False,
         stall_s=STALL_S,
         storage_timeout_s=AWAY_S,
     ) as client:
-        readers = client._look(whole_files(catalog, paths), report, 1, ordered=False)
-        for (found,), _, info in readers.read(readers.steps(0, None), info=True):
-            path = paths[int(info.video[0])]
-            values = msgspec.json.decode(found.tobytes().rstrip(b"\0"))
-            yield row_of(root, path, labels[path], values)
-        for path, reason in readers.quarantine.videos:  # their decoders gave no answer
-            yield row_of(root, path, labels[path], {"damage": reason})
+        for row, found in client.run(Report(), whole_files(catalog, paths)):
+            if isinstance(found, VideoError):
+                facts: dict[str, Any] = {"damage": found.reason}
+            else:
+                facts = msgspec.structs.asdict(found)
+            yield row_of(root, paths[row], labels[paths[row]], facts)

@@ -4,7 +4,7 @@
       HELLO  who I am                    ───>
                                          <───  WELCOME  how often to send heartbeats
                                          <───  (or REFUSED  why; then the worker waits)
-                                         <───  LEASE  clips to decode, and where they go
+                                         <───  LEASE  a task for rows, and where clips go
       HEARTBEAT  between two frames,     ───>
           and which lease is done
       RESULT  lease is done (+pixels)    ───>
@@ -31,7 +31,7 @@ import re
 from collections.abc import Sequence
 from functools import lru_cache
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, TypeVar, cast
 
 import msgspec
 
@@ -39,9 +39,10 @@ from videoload.activity import Activity
 from videoload.clips.clip_spec import crops_of
 from videoload.clips.rows import Clip, Natural, Seconds
 from videoload.clips.sample_spec import SampleSpec
+from videoload.clips.tasks import Found, Task
 from videoload.errors import Fault, ProtocolError, printable
 
-VERSION = b"videoload/11"
+VERSION = b"videoload/12"
 _MAX_WORD, _MAX_TEXT = 256, 4096
 
 _T = TypeVar("_T")
@@ -105,25 +106,25 @@ class Place(msgspec.Struct, forbid_unknown_fields=True):
 
 
 if TYPE_CHECKING:
-    _Spec = SampleSpec
+    _Task = Task
 else:  # one that came before is not checked again
-    _Spec = msgspec.Raw
+    _Task = msgspec.Raw
 
 
 @lru_cache(64)
-def _spec_of(data: bytes) -> SampleSpec:
-    return msgspec.msgpack.decode(data, type=SampleSpec)
+def _task_of(data: bytes) -> Task:
+    return cast("Task", msgspec.msgpack.decode(data, type=Task))
 
 
 class Lease(_Message, tag="lease"):
-    """Decode these clips, or tell facts of their videos, in this order. Without a ``place``, send
-    them.
+    """Do a task with these clips, or with their rows, in this order. Without a ``place``, send the
+    pixels. The ``place`` also tells a worker that the trainer started which root the rows are in.
 
     With a ``salt``, the worker finds the fingerprint of each clip's file with it, and `sealed` it
     must be the one in ``files``; 0: any file will do. So only who has the file can show it."""
 
     lease: Id
-    spec: _Spec
+    task: _Task
     clips: Annotated[list[Clip], msgspec.Meta(min_length=1, max_length=4096)]
     place: Place | None = None
     # Digests of the user's modules, as they are at the trainer.
@@ -132,20 +133,23 @@ class Lease(_Message, tag="lease"):
     salt: Id | None = None
 
     def __post_init__(self) -> None:
-        if isinstance(self.spec, msgspec.Raw):
-            self.spec = _spec_of(bytes(self.spec))
-        leader = self.spec.leader
-        if leader.size is None:
+        if isinstance(self.task, msgspec.Raw):
+            self.task = _task_of(bytes(self.task))
+        if isinstance(self.task, SampleSpec):
+            self._check_clips(self.task)
+        if len(self.files) != (0 if self.salt is None else len(self.clips)):
+            raise ValueError("a lease names the file of each clip, or of none")
+
+    def _check_clips(self, spec: SampleSpec) -> None:
+        if spec.leader.size is None:
             raise ValueError("the spec of a lease has a size")
-        if max(clip.crop for clip in self.clips) >= (crops := crops_of(leader)):
+        if max(clip.crop for clip in self.clips) >= (crops := crops_of(spec.leader)):
             raise ValueError(f"a clip of this lease has {crops} crops")
         if any(len(clip.row.boxes) % 16 for clip in self.clips):
             raise ValueError("a box is four numbers")
         steps = [clip.row.steps for clip in self.clips if clip.row.steps is not None]
-        if any(len(each.begins_s) < len(self.spec.clips) for each in steps):
+        if any(len(each.begins_s) < len(spec.clips) for each in steps):
             raise ValueError("the steps of a row begin in the file of each part")
-        if len(self.files) != (0 if self.salt is None else len(self.clips)):
-            raise ValueError("a lease names the file of each clip, or of none")
 
 
 class Timings(msgspec.Struct, forbid_unknown_fields=True, array_like=True, frozen=True):
@@ -166,10 +170,11 @@ class Timings(msgspec.Struct, forbid_unknown_fields=True, array_like=True, froze
 
 
 class Result(_Message, tag="result"):
-    """All clips of the lease are decoded. ``info`` tells of them: the bytes of a `SampleInfo`."""
+    """The lease is done. Its clips are described by ``info``, the bytes of a `SampleInfo`; other
+    tasks have ``found`` something of each row."""
 
     lease: Id
-    info: bytes
+    info: bytes = b""
     decode_s: Annotated[float, msgspec.Meta(ge=0)] = 0.0
     # Which file each clip is of: its fingerprint if the lease has a salt; else a number that
     # changes with the file, 0 if nobody can tell.
@@ -178,6 +183,7 @@ class Result(_Message, tag="result"):
     clip_s: Annotated[list[Seconds], msgspec.Meta(max_length=4096)] = []  # seconds of each clip
     kept: Id = 0  # clips that came from the frame store
     no_room: Id = 0  # clips whose video has no room there
+    found: Annotated[list[Found], msgspec.Meta(max_length=4096)] = []
 
 
 class Failed(_Shown, tag_field="type", tag="failed"):

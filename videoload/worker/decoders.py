@@ -74,7 +74,7 @@ class Decoders:
         """The decoder and the array for a lease's rows, and whether the trainer shares the array.
         Raises ProtocolError: no clip is to blame."""
         rows = [] if lease.place is None else lease.place.rows
-        shape = (max(rows, default=len(lease.clips) - 1) + 1, lease.spec.clip_bytes)
+        shape = (max(rows, default=len(lease.clips) - 1) + 1, lease.task.clip_bytes)
         if lease.place is None:
             if (root := self._settings.root) is None:
                 raise ProtocolError("the lease names no shared memory, and this worker has no root")

@@ -1,5 +1,5 @@
-"""Decodes the clips of a lease, one run of clips of the same video after the other, and prefetches
-what the leases that wait need."""
+"""Does the task of a lease: decodes its clips, one run of clips of the same video after the other,
+or finds something of each of its rows. Prefetches what the leases that wait need."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
 
 from videoload.clips.sample_info import info_type
+from videoload.clips.sample_spec import SampleSpec
 from videoload.decoding.decoder import Decoder, Run
 from videoload.decoding.drawn import ShortVideoError
 from videoload.errors import (
@@ -38,20 +40,29 @@ _DESCRIPTORS = 8  # that a worker needs to open a file
 
 
 class LeaseRuns:
-    """Decodes one lease. `at` is the clip that it works on. `result` tells of the clips that are
-    done."""
+    """Does one lease. `at` is the clip that it works on. `result` tells of those that are done."""
 
     def __init__(
         self, decoder: Decoder, lease: Lease, out: npt.NDArray[np.uint8], tick: Callable[[], None]
     ) -> None:
         """``out``: the rows of the lease's place, or of its clips."""
         self._decoder, self._lease, self._out, self._tick = decoder, lease, out, tick
-        self.at, self.result = 0, Result(lease.lease, b"")
-        self._info = np.empty(len(lease.clips), info_type(lease.spec))
+        self.at, self.result = 0, Result(lease.lease)
+        self._spec = cast("SampleSpec", lease.task)  # of its clips, if it has some
         self._versions: dict[str, int] = {}  # of the files that clips were made of
 
-    def decode(self) -> None:
-        """Decode all clips. Raises what the decoder raises, about clip `at`."""
+    def do(self) -> None:
+        """Do the task. Raises what the decoder raises, about clip `at`."""
+        if isinstance(self._lease.task, SampleSpec):
+            self._decode_all()
+            return
+        for at, clip in enumerate(self._lease.clips):
+            self.at, since = at, time.perf_counter()
+            self.result.found.append(self._decoder.run(self._lease.task, clip.row, self._tick))
+            self.result.clip_s.append(time.perf_counter() - since)
+
+    def _decode_all(self) -> None:
+        self._info = np.empty(len(self._lease.clips), info_type(self._spec))
         started: dict[tuple[int, int], Run | None] = dict.fromkeys(runs(self._lease))
         seconds: list[float] = []
         for run in started:  # all of them first: files from other hosts are then on their way
@@ -115,7 +126,7 @@ class LeaseRuns:
         self.at = first
         clips, row = self._lease.clips[first:last], _row(self._lease, first)
         out = self._out[row : row + last - first]
-        return self._decoder.start(clips[0].row.path, self._lease.spec, clips, out, self._tick)
+        return self._decoder.start(clips[0].row.path, self._spec, clips, out, self._tick)
 
     def _decode(self, first: int, last: int, run: Run | None = None) -> None:
         """Decode the clips [first, last), all of one video, in one pass over it."""
@@ -168,7 +179,7 @@ def look_ahead(
                 continue
             for first, last in runs(lease):
                 clips = lease.clips[first:last]
-                decoder.prefetch(clips[0].row.path, lease.spec, clips)
+                decoder.prefetch(clips[0].row.path, lease.task, clips)
 
 
 def failure(lease: Lease, at: int, error: Exception, file: int = 0) -> Failed:

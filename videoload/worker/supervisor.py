@@ -207,6 +207,7 @@ class Supervisor:
     def stop(self) -> None:
         """End all children. Afterwards none is left, unless the kernel cannot end it now. Takes two
         seconds at most."""
+        self._count = 0
         for process in end_all((child.process for child in self.children), ask_s=_ASK_S):
             _log.warning(
                 "worker process %d was killed but has not exited: it waits for storage, or for a "

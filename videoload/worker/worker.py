@@ -1,4 +1,4 @@
-"""A worker: receive a lease, decode, answer. One process, one thread, no state that matters.
+"""A worker: receive a lease, do its task, answer. One process, one thread, no state that matters.
 
 It dials every trainer in its settings and shares its time fairly among them (`trainers`). A trainer
 that cannot be reached, closes or falls silent is dialled again and again. The decode loop itself
@@ -185,7 +185,7 @@ class Worker:
             imported_s = self._import(decoder, lease)
             decoder.check_code(lease.code)
             decoder.watch.start()
-            runs.decode()
+            runs.do()
             runs.look_at_files()  # none of them has changed meanwhile
         except _HungUp:
             pass
@@ -218,7 +218,7 @@ class Worker:
             )
             self.counters.clips += len(lease.clips)
             self.counters.decode_seconds += seconds
-            trainer.say(result, None if shared else out)
+            trainer.say(result, None if shared or not out.size else out)
         finally:
             self._decoding_for = None
             self.counters.lease, self.counters.stall_s = 0, 0.0
@@ -245,12 +245,12 @@ class Worker:
     def _import(self, decoder: Decoder, lease: Lease) -> float:
         """Import the users' functions that a lease names; returns the seconds that it took."""
         since = time.perf_counter()
-        if not decoder.has_imported(lease.spec):
+        if not decoder.has_imported(lease.task):
             self._trainers.say(self._beat(Activity.IMPORT))
             self.counters.stall_s += IMPORT_S
             try:
                 with activity.during(Activity.IMPORT):
-                    decoder.import_function(lease.spec)
+                    decoder.import_functions(lease.task)
             finally:
                 self.counters.stall_s -= IMPORT_S
             self._trainers.say(self._beat(Activity.DECODING))

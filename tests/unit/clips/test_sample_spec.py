@@ -117,11 +117,3 @@ def test_clips_are_drawn_where_the_stream_is_shuffled_and_they_do_not_say(shuffl
     else:
         with pytest.raises(SpecError, match="views"):
             sample_spec(None, views, shuffle=False)
-
-
-def test_facts_of_videos_have_a_shape_of_their_own() -> None:
-    counts = made().counts
-    assert (counts.shape, counts.dtype, counts.clip_bytes) == ((10,), "int64", 80)
-    assert frames_shape(counts) == (0,)
-    assert not transforms_of(counts)
-    assert arrays_of(counts, np.zeros((2, 80), np.uint8)).tolist() == [[0] * 10] * 2

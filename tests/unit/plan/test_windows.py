@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -11,8 +10,9 @@ import pytest
 from videoload.catalog.catalog import Catalog
 from videoload.catalog.targets import Points
 from videoload.clips.clip_spec import ClipSpec
-from videoload.clips.sample_spec import SampleSpec, Shape, one_clip
-from videoload.errors import CatalogError, SpecError
+from videoload.clips.sample_spec import Shape, one_clip
+from videoload.clips.tasks import Count, WindowCount
+from videoload.errors import CatalogError, SpecError, VideoError
 from videoload.plan.identity import Identity
 from videoload.plan.options import checked_options
 from videoload.plan.plan import Plan
@@ -35,14 +35,15 @@ class Reader:
         self.asked: list[tuple[list[str], Any]] = []
 
     def __call__(
-        self, rows: Catalog, facts: SampleSpec, at_once: int
-    ) -> Iterator[tuple[Any, Any, Any]]:
-        self.asked.append(([video.path for video in rows], facts))
+        self, task: Count, rows: Catalog
+    ) -> Iterator[tuple[int, WindowCount | VideoError]]:
+        self.asked.append(([video.path for video in rows], task))
         for i, video in enumerate(rows):
             number = int(video.path[1])
             if number:
-                found = np.array([[number, number - 1, *[0] * (facts.shape[0] - 2)]])
-                yield found, None, SimpleNamespace(video=np.array([i]))
+                yield i, WindowCount(number, number - 1, (0, 0), [(0, 0)] * len(task.spec.clips))
+            else:
+                yield i, VideoError(video.path, "is bad")
 
 
 def test_frame_counts_suffice_for_windows_by_frames() -> None:
@@ -70,7 +71,7 @@ def test_frames_of_clips_of_any_length_are_counted_where_the_catalog_does_not_te
     some = counted(catalog(7, None), one_clip(by_frames), read, buckets)
     assert windows_of(some, by_frames, range(2))[0].tolist() == [1, 1]
     (_, asked), _ = read.asked
-    assert asked == one_clip(by_time).counts
+    assert asked == Count(by_time)
     options = checked_options(2, buckets=buckets)
     mine, other = (Identity.of(each, one_clip(by_time), options) for each in (known, videos))
     assert mine.difference(other.settings).startswith("lengths: ")
@@ -84,7 +85,7 @@ def test_one_pass_counts_what_the_catalog_does_not_tell() -> None:
         (0, 0), (1, 0), (2, 0), (2, 1), (3, 0), (3, 1), (3, 2),
     ]  # fmt: skip
     ((_, asked),) = read.asked
-    assert asked == one_clip(BY_TIME).counts
+    assert asked == Count(BY_TIME)
     with pytest.raises(SpecError):
         Plan.of(videos, one_clip(BY_TIME), OPTIONS)
     assert known == videos
@@ -94,8 +95,9 @@ def test_one_pass_counts_what_the_catalog_does_not_tell() -> None:
 
 @pytest.mark.parametrize(("told", "taken"), [(-5, 0), (2**62, 8)])
 def test_a_count_is_one_that_a_video_can_have(told: int, taken: int) -> None:
-    def read(rows: Catalog, *_: object) -> Iterator[Any]:
-        yield np.full((len(rows), 6), told), None, SimpleNamespace(video=np.arange(len(rows)))
+    def read(_: Count, rows: Catalog) -> Iterator[tuple[int, WindowCount | VideoError]]:
+        for row in range(len(rows)):
+            yield row, WindowCount(told, told, (told, told), [(told, told)])
 
     spec = ClipSpec("all", max_frames=8, size=(8, 8))
     known = counted(catalog(None, None), one_clip(spec), read, (4, 8))

@@ -16,6 +16,14 @@ from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.rows import Clip, Video
 from videoload.clips.sample_spec import By, SampleSpec, one_clip
 from videoload.clips.step_times import StepTimes
+from videoload.clips.tasks import (
+    Count,
+    FileReport,
+    Fingerprint,
+    Identify,
+    Report,
+    WindowCount,
+)
 from videoload.errors import Fault, ProtocolError
 from videoload.wire.messages import (
     VERSION,
@@ -98,6 +106,14 @@ def specs(draw: st.DrawFn) -> ClipSpec:
 
 
 NAMES = st.text(min_size=1, max_size=10)
+SIZES = st.tuples(NUMBERS, NUMBERS)
+FOUND = st.one_of(
+    st.builds(WindowCount, NUMBERS, NUMBERS, SIZES, st.lists(SIZES, max_size=4)),
+    st.builds(FileReport, frames=NUMBERS, width=NUMBERS, height=NUMBERS, fps=st.floats(0, 1e9),
+              container=WORDS, codec=WORDS, pixels=WORDS, header_frames=NUMBERS, packets=NUMBERS,
+              key_frames=NUMBERS, sound=WORDS, damage=WORDS, fingerprint=WORDS),
+    st.builds(Fingerprint, NUMBERS),
+)  # fmt: skip
 
 
 @st.composite
@@ -107,6 +123,8 @@ def sample_specs(draw: st.DrawFn) -> SampleSpec:
     return SampleSpec(dict.fromkeys(names, leading), draw(st.sampled_from(get_args(By))))
 
 
+SPECS = specs().map(one_clip) | sample_specs()
+TASKS = SPECS | SPECS.map(Count) | st.just(Report()) | st.just(Identify())
 TIMES = st.none() | st.floats(0, 1e9)
 STEPS = st.builds(
     StepTimes, st.integers(1, 1 << 22), st.floats(0.1, 1e6),
@@ -129,6 +147,7 @@ FROM_WORKER: st.SearchStrategy[FromWorker] = st.one_of(
         decode_s=st.floats(0, 1e9),
         spent=st.builds(Timings, *[st.floats(0, 1e9)] * 10),
         clip_s=st.lists(st.floats(0, 1e9), max_size=4),
+        found=st.lists(FOUND, max_size=2),
     ),
     st.builds(
         Failed, lease=NUMBERS, at=NUMBERS, reason=WORDS, fault=st.sampled_from(Fault), file=NUMBERS
@@ -142,7 +161,7 @@ FROM_TRAINER: st.SearchStrategy[FromTrainer] = st.one_of(
     st.builds(
         Lease,
         lease=NUMBERS,
-        spec=specs().map(one_clip) | sample_specs(),
+        task=TASKS,
         clips=st.lists(CLIP, min_size=1, max_size=3),
         place=st.none() | st.builds(Place, arena=NUMBERS, offset=NUMBERS),
     ),
@@ -227,7 +246,7 @@ def test_other_messages_have_another_version() -> None:
 
     types = bare(msgspec.json.schema_components([FromWorker, FromTrainer, SampleSpec]))
     digest = hashlib.sha256(json.dumps(types, sort_keys=True).encode()).hexdigest()
-    assert (VERSION, digest[:8]) == (b"videoload/11", "ab9e57e6"), (
+    assert (VERSION, digest[:8]) == (b"videoload/12", "414a56f8"), (
         "the messages are others: note their digest here, and raise VERSION, unless it is as new "
         "as they are"
     )
@@ -327,6 +346,7 @@ def test_an_invalid_field_of_a_private_message_is_refused(fields: dict[str, Any]
     ("message", "fields"),
     [
         (HELLO, {"worker": "w" * 257}), (HELLO, {"pid": True}), (HELLO, {"type": "hullo"}),
+        (RESULT, {"found": [{"type": "windows", "windows": -1}]}), (RESULT, {"found": [0]}),
         (RESULT, {"info": [[0]]}), (RESULT, {"spent": [0.0] * 11}),
         (FAILED, {"fatal": 1}), (Bye("x"), {"reason": "r" * 4097}),
     ],
@@ -352,7 +372,7 @@ def stepped(*fields: Any) -> dict[str, Any]:
 
 def spec_with(**fields: Any) -> dict[str, Any]:
     made: dict[str, Any] = msgspec.to_builtins(SPEC)
-    return {"spec": {"clips": {"": made | fields}}}
+    return {"task": {"type": "clips", "clips": {"": made | fields}}}
 
 
 @pytest.mark.parametrize(
@@ -369,7 +389,10 @@ def spec_with(**fields: Any) -> dict[str, Any]:
         (LEASE, stepped(3, 0.0, [0.0], 0.1, bytes(16), 0)),
         (LEASE, {"clips": [{"path": "a.avi", "seed": 2}]}),
         (LEASE, {"place": {"arena": 0, "offset": 0, "root": "/"}}),
-        (LEASE, {"spec": None}),
+        (LEASE, {"task": None}),
+        (LEASE, {"task": {"type": "delete"}}),
+        (LEASE, {"task": {"type": "report", "path": "/etc/passwd"}}),
+        (LEASE, {"task": {"type": "count", "clip": None}}),
         (LEASE, spec_with(frames=0)),
         (LEASE, spec_with(size=None)),
         (LEASE, spec_with(transform="os.path:join; x")),

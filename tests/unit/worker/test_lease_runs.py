@@ -71,7 +71,7 @@ def test_a_waiting_lease_is_expected_once() -> None:
     look_ahead([trainer], lambda _: decoder)
     look_ahead([trainer], lambda _: decoder)
     assert decoder.asked == [
-        ("a", one_clip(SPEC), waiting.clips[:2]), ("b", one_clip(SPEC), waiting.clips[2:]),
+        ("a", waiting.task, waiting.clips[:2]), ("b", waiting.task, waiting.clips[2:]),
     ]  # fmt: skip
 
 
