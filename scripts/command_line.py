@@ -32,7 +32,7 @@ _ENVIRONMENT = """\
 Beside the options of [`videoload worker`](#videoload-worker) and of the example trainer of `services/`, these are read:
 
 `VIDEOLOAD_CACHE`
-:   The folder of [indexes](../train/keras.md#the-first-epoch); empty: keep nothing. Without it, `$XDG_CACHE_HOME/videoload` or
+:   The folder of [indexes](../train/frame-store.md#three-folders); empty: keep nothing. Without it, `$XDG_CACHE_HOME/videoload` or
     `~/.cache/videoload`.
 
 `AWS_...`, `GOOGLE_...`, `AZURE_...`, `no_proxy`
