@@ -1,5 +1,6 @@
 """The benchmarks run, get the frames that they ask for, and say what was wrong."""
 
+import importlib.util
 import json
 from pathlib import Path
 
@@ -78,6 +79,21 @@ def test_the_epochs_of_a_frame_store_are_measured(programs: Programs, tmp_path: 
     )  # fmt: skip
     assert run.wait(200 * SECOND) == 0, run.err
     assert json.loads((tmp_path / "rows.json").read_text())["rows"]
+
+
+@pytest.mark.slow
+def test_the_epochs_of_shards_are_measured(programs: Programs, tmp_path: Path) -> None:
+    """Where WebDataset is not installed, ours alone."""
+    flags = ("-m", "benchmarks.shards", "--work", "tiny", "--folder", str(tmp_path / "made"))
+    made = programs.python(*flags, "--only", "make")
+    assert made.wait(200 * SECOND) == 0, made.err
+    loaders = ["videoload"]
+    if all(importlib.util.find_spec(name) for name in ("webdataset", "torch")):
+        loaders.append("webdataset")
+    for loader in loaders:
+        run = programs.python(*flags, "--only", "epoch", "--loader", loader)
+        assert run.wait(200 * SECOND) == 0, run.err
+        assert sorted(json.loads(run.out.splitlines()[-1])["numbers"]) == list(range(512))
 
 
 @pytest.mark.slow
