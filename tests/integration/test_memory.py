@@ -87,7 +87,7 @@ def test_holding_every_batch_never_deadlocks_and_changes_no_batch(
         )
         copied = stream.stats().copied
         assert len(held) - slots <= copied < len(held)
-        [told] = [r.message for r in caplog.records if "copies" in r.message]
+        [told] = [r.message for r in caplog.records if "copied" in r.message]
         assert all(word in told for word in (f"{slots - 2} of {slots}", "slots="))
         # Dropped batches give their slots back: no more copies.
         del batch

@@ -41,7 +41,7 @@ from videoload.clips.sample_spec import (
 from videoload.clips.tasks import Count, FoundT_co, Report, Task, TaskOfFiles, functions_of
 from videoload.engine.engine import Engine
 from videoload.engine.meter import Meter
-from videoload.engine.open_streams import OpenStream
+from videoload.engine.open_streams import BatchLayout, OpenStream
 from videoload.engine.readers import StreamReaders, results
 from videoload.engine.stats import WorkerStats
 from videoload.errors import SpecError, VideoError, WorkerError
@@ -51,6 +51,7 @@ from videoload.plan.batches import Clips
 from videoload.plan.options import CheckedOptions, StreamOptions, checked_options, takes_options
 from videoload.plan.plan import Plan
 from videoload.plan.quarantine import Quarantine
+from videoload.scheduler import records
 from videoload.scheduler.files import Files
 from videoload.storage.cache_directories import CacheDirectories, cache_folder
 from videoload.storage.files import status_of
@@ -385,28 +386,29 @@ class Client:
             return _slots(slots, wanted, batch_bytes, host.memory_left())
 
         workers = max(self._workers, self._engine.wait_for_workers(0, timeout_s=0))
-        return OpenStream(
+        memory = Slots(slots_for(workers), batch_bytes)
+        root, function = str(catalog.root or ""), " or ".join(functions_of(task))
+        state = records.Stream(
             next(self._streams),
-            catalog,
-            task,
             plan,
             Quarantine(catalog, plan, options, judges=isinstance(task, SampleSpec)),
-            Slots(slots_for(workers), batch_bytes),
-            options["ordered"],
-            storage,
-            self._files(catalog, has_own=storage is not None),
-            Meter(
-                lambda video: catalog[video].path,
-                partial(self._engine.storage_says, str(catalog.root or "")),
-                " or ".join(functions_of(task)),
-                self._engine.membership.lost,
-            ),
-            code,
-            copy=None if storage is None else copy_name(storage.root),
-            slots_for=slots_for if slots is None else lambda workers: 0,
+            slots=memory.slots,
             most_slots=_most_slots(batch_bytes, host.memory_left()) if slots is None else slots,
+            ordered=options["ordered"],
+            lease_clips=BatchLayout.of(task).lease_clips,
+            fetched=storage is not None and storage.fetches,
+            function=function,
+            files=self._files(catalog, has_own=storage is not None),
+            copy=None if storage is None else copy_name(storage.root),
+            root=root,
             local_only=local_only,
         )
+        says, lost = partial(self._engine.storage_says, root), self._engine.membership.lost
+        meter = Meter(lambda video: catalog[video].path, says, function, lost)
+        return OpenStream(
+            state, catalog, task, memory, storage, meter, code,
+            slots_for=slots_for if slots is None else lambda workers: 0,
+        )  # fmt: skip
 
     def _check_clips(self, spec: SampleSpec) -> None:
         if self.endpoints and spec.clip_bytes > PIXEL_BYTES:

@@ -270,7 +270,7 @@ class Stream(Generic[C]):
                 + ("" if state.get("world") == own["world"] else ranks)
             )
         if (step := whole("step", state.get("step"), 0)) % len(self):
-            self._readers.source.plan.check_resume(step)
+            self._readers.source.state.plan.check_resume(step)
         try:
             self._readers.use_copies(str(state.get("copies", "")))
         except ValueError as error:

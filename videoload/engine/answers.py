@@ -112,7 +112,7 @@ class Answers:
         ):
             if stream.is_changed(video, version):
                 stream.note_changed(video)
-                self.table.changed(stream.id, video)
+                self.table.changed(stream.state.id, video)
 
 
 def _waited_s(result: Result) -> float:

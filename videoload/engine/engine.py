@@ -288,7 +288,8 @@ class Engine:
         """For how long the root of each stream has not answered; 0 if it does."""
         now, roots = time.monotonic(), self._table.roots
         found = {
-            stream.id: roots.failure_of(stream.root) for stream in list(self.streams.by_id.values())
+            stream.state.id: roots.failure_of(stream.state.root)
+            for stream in list(self.streams.by_id.values())
         }
         return {stream: now - said[0] if said else 0.0 for stream, said in found.items()}
 
@@ -401,9 +402,11 @@ class Engine:
         for (number, _), (since, path) in list(self._looked_at.items()):  # of this process
             if (stream := self.streams.by_id.get(number)) is None:
                 continue
-            if roots.is_silent(stream.root, f"{stream.root}/{named(path)}", since, now, None):
-                self._warnings.add(f"{self.storage_says(stream.root)}; it is waited for", now)
-        are_read = {stream.root for stream in self.streams.by_reader.values()}
+            if roots.is_silent(
+                stream.state.root, f"{stream.state.root}/{named(path)}", since, now, None
+            ):
+                self._warnings.add(f"{self.storage_says(stream.state.root)}; it is waited for", now)
+        are_read = {stream.state.root for stream in self.streams.by_reader.values()}
         for root in roots:
             since, says = roots.failure_of(root) or (now, "")
             if root not in are_read:
@@ -412,7 +415,7 @@ class Engine:
                 roots.forget(root, now)
                 why = f"{says}; no worker has read a video for {limit_s:g} s since"
                 for stream in list(self.streams.by_id.values()):
-                    if stream.root == root:
+                    if stream.state.root == root:
                         self._end_stream(stream, StorageError(why))
 
     # Ask
@@ -486,7 +489,7 @@ class Engine:
             _log.error("internal error in a stream", exc_info=error)
             error = VideoloadError(f"this stream broke in the I/O thread of videoload: {error!r}")
         self.streams.stop(stream, error)
-        self._table.stop_stream(stream.id, error)
+        self._table.stop_stream(stream.state.id, error)
 
     def _carry_out(self, command: commands.Command) -> None:
         match command:
@@ -509,11 +512,11 @@ class Engine:
 
     def _identify(self, stream: OpenStream, videos: Sequence[int]) -> None:
         """Have the fingerprints of the trainer's own copies found out."""
-        assert stream.files is not None
+        assert stream.state.files is not None
         assert stream.storage is not None
 
         def reply(video: int, found: int | VideoloadError) -> None:
-            self._identified.append((stream.id, video, found))
+            self._identified.append((stream.state.id, video, found))
             self.post(self._take_identified)
 
         rows = {video: stream.row_of(video) for video in videos}
@@ -521,8 +524,8 @@ class Engine:
         for row in rows.values():
             stream.storage.expect(row.path, row.places)
         now = time.monotonic()
-        self._looked_at |= {(stream.id, video): (now, path) for video, path in paths.items()}
-        self._files.identify(stream.storage, paths, stream.files.salt, reply)
+        self._looked_at |= {(stream.state.id, video): (now, path) for video, path in paths.items()}
+        self._files.identify(stream.storage, paths, stream.state.files.salt, reply)
 
     def _send_lease(self, grant: commands.Grant) -> None:
         peer = grant.worker

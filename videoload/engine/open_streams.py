@@ -21,17 +21,14 @@ from videoload.catalog.table import Ints
 from videoload.clips.rows import Clip, Video
 from videoload.clips.sample_info import info_type
 from videoload.clips.sample_spec import SampleSpec, Shape, with_shape
-from videoload.clips.tasks import FOUND_BYTES, Task, described, functions_of
+from videoload.clips.tasks import FOUND_BYTES, Task, described
 from videoload.engine.meter import Meter
 from videoload.engine.reader_queue import ReaderQueue
 from videoload.engine.stats import StreamRecord, WorkerRecord
 from videoload.errors import StorageError, VideoloadError, named
 from videoload.logs import Log, is_logged
 from videoload.plan.batches import Sample
-from videoload.plan.plan import Plan
-from videoload.plan.quarantine import Quarantine
 from videoload.scheduler.commands import Command, Grant, Ready
-from videoload.scheduler.files import Files
 from videoload.scheduler.records import Stream
 from videoload.scheduler.scheduler import Scheduler
 from videoload.storage.files import Storage
@@ -64,6 +61,11 @@ class BatchLayout(NamedTuple):
     clip_bytes: int
     metadata_bytes: int
 
+    @property
+    def lease_clips(self) -> int:
+        """How many fit into one message."""
+        return _LEASE_BYTES // (self.clip_bytes + self.metadata_bytes)
+
     @classmethod
     def of(cls, task: Task) -> BatchLayout:
         told = info_type(task).itemsize if isinstance(task, SampleSpec) else FOUND_BYTES
@@ -72,28 +74,21 @@ class BatchLayout(NamedTuple):
 
 @dataclass(eq=False, slots=True)
 class OpenStream:
-    """One stream: of clips, or of results that another task gives, each row once. The ``task`` is
-    that of its largest clips, ``layouts`` are those of its batches, by their shapes. ``changed``:
-    files that are others than they were, or than a scan saw, each once, and that are used as they
-    are now."""
+    """A stream, as the I/O thread has it. ``state``: the scheduler's record of it, which is part of
+    reference cycles and so holds no memory. ``layouts`` are those of its batches, by their shapes.
+    ``changed``: files that are others than they were, or than a scan saw, each once, and that are
+    used as they are now."""
 
-    id: int
+    state: Stream
     catalog: Catalog
-    task: Task
-    plan: Plan
-    quarantine: Quarantine
+    task: Task  # clips: those of the largest batch; or another task, each row once
     memory: Slots
-    ordered: bool
     storage: Storage | None  # of the trainer's own copy of the videos, if it has one
-    files: Files | None  # which files workers of other hosts must have, if any may come
     meter: Meter
     code: Mapping[str, str] = field(default_factory=dict)
-    readers: dict[int, ReaderQueue] = field(default_factory=dict)
+    queues: dict[int, ReaderQueue] = field(default_factory=dict)  # by reader
     readings: Iterator[int] = field(default_factory=itertools.count)  # numbers them
-    copy: str | None = None  # the trainer's own copy, as workers name theirs
     slots_for: Callable[[int], int] = lambda workers: 0  # how many slots so many workers need
-    most_slots: int = 0  # for which there is memory
-    local_only: bool = False  # only workers that this process started are believed
     grown_for: float = 0  # it has the slots that so many workers need
     delivered: dict[int, Ready] = field(default_factory=dict)  # by slot: batches that readers have
     loans: dict[int, Loan] = field(default_factory=dict)  # by slot; consumers add to it
@@ -106,14 +101,13 @@ class OpenStream:
     is_scanned: bool = field(init=False)  # ... or as a scan saw some: then they are fingerprints
 
     def __post_init__(self) -> None:
+        task, is_clips = self.task, isinstance(self.task, SampleSpec)
         self.versions = np.maximum(self.catalog._table.column("fingerprint"), 0)
-        task = self.task
-        is_clips = isinstance(task, SampleSpec)
         self.row_of = rows_for_workers(self.catalog, self.spec if is_clips else None)
         self.is_scanned = bool(self.versions.any())
         self.layouts = {
             shape: BatchLayout.of(with_shape(self.spec, shape) if is_clips else task)
-            for shape in self.plan.sizes
+            for shape in self.state.plan.sizes
         }
 
     @property
@@ -121,36 +115,31 @@ class OpenStream:
         """What its clips are; other tasks make none."""
         return cast("SampleSpec", self.task)
 
-    @property
-    def root(self) -> str:
-        """Where its files are."""
-        return str(self.catalog.root or "")
-
     def use_files_of(self, seen: OpenStream, at: Ints) -> None:
         """The files of these rows are those that another stream saw, by which windows or frames
         were counted."""
         if not self.is_scanned:
             self.versions[at] = seen.versions
-        if self.files is not None and seen.files is not None:
-            self.files.pin_as(seen.files, at)
+        if self.state.files is not None and seen.state.files is not None:
+            self.state.files.pin_as(seen.state.files, at)
 
     def layout_of(self, sample: Sample) -> BatchLayout:
         """What the clips of a sample's batch have in common."""
-        return self.layouts[self.plan.shape_of(sample)]
+        return self.layouts[self.state.plan.shape_of(sample)]
 
     def record(self, workers: Sequence[WorkerRecord], window_s: float = math.inf) -> StreamRecord:
         """The figures now. ``workers`` are connected. For any thread."""
-        queues = list(self.readers.values())
-        bad = tuple(self.quarantine.videos)
+        queues = list(self.queues.values())
+        bad = tuple(self.state.quarantine.videos)
         stats = self.meter.read(workers, bad, window_s)
         if isinstance(self.error, StorageError):  # the figures do not know
             verdict = f"The stream has ended: {self.error}."
             stats = replace(stats, bottleneck="storage", verdict=verdict)
         return StreamRecord(
-            stream=self.id,
+            stream=self.state.id,
             what=f"{len(self.catalog)} videos, {described(self.task)}",
             step=self.step,
-            batches_per_epoch=len(self.plan),
+            batches_per_epoch=len(self.state.plan),
             readers=len(queues),
             ready=sum(queue.ready for queue in queues),
             slots=self.memory.slots,
@@ -159,7 +148,7 @@ class OpenStream:
             totals=self.meter.totals(),
             changed=len(self.changed),
             changed_files=tuple(self.changed.copy())[-_NAMED:],
-            max_bad=self.quarantine.limit,
+            max_bad=self.state.quarantine.limit,
         )
 
     def is_changed(self, video: int, version: int) -> bool:
@@ -190,7 +179,7 @@ class OpenStream:
 
     def arena(self, at: int) -> int:
         """The number by which workers know an arena of this stream."""
-        return self.id | at << 32
+        return self.state.id | at << 32
 
     def pixels(
         self, slot: int, rows: Sequence[int], clip_bytes: int
@@ -204,8 +193,8 @@ class OpenStream:
             Clip(each.seed, each.clip, each.crop, self.row_of(each.video)) for each in grant.samples
         ]
         files, salt = grant.files or (), None
-        if self.files is not None and grant.files is not None:
-            salt = self.files.salt
+        if self.state.files is not None and grant.files is not None:
+            salt = self.state.files.salt
         elif self.is_scanned:  # any file will do, but which one it is gets known
             files, salt = (0,) * len(clips), 0
         digests = list(map(commitment, files))
@@ -226,24 +215,13 @@ class OpenStreams:
     by_reader: dict[int, OpenStream] = field(default_factory=dict)
 
     def add(self, stream: OpenStream) -> None:
-        self.by_id[stream.id] = stream
-        _, clip_bytes, told_bytes = BatchLayout.of(stream.task)
-        self.table.add_stream(Stream(
-            stream.id, stream.plan, stream.quarantine,
-            slots=stream.memory.slots, most_slots=stream.most_slots, ordered=stream.ordered,
-            lease_clips=_LEASE_BYTES // (clip_bytes + told_bytes),
-            fetched=stream.storage is not None and stream.storage.fetches,
-            function=" or ".join(functions_of(stream.task)),
-            files=stream.files,
-            copy=stream.copy,
-            root=stream.root,
-            local_only=stream.local_only,
-        ))  # fmt: skip
+        self.by_id[stream.state.id] = stream
+        self.table.add_stream(stream.state)
         self._share(stream)
 
     def _share(self, stream: OpenStream) -> None:
         """Share the last arena of a stream."""
-        at, root = len(stream.memory.arenas) - 1, os.fsencode(stream.root)
+        at, root = len(stream.memory.arenas) - 1, os.fsencode(stream.state.root)
         self.supervisor.share(Share(stream.arena(at), root), stream.memory.arenas[at].fd)
 
     def grow(self, workers: int) -> None:
@@ -263,7 +241,7 @@ class OpenStreams:
                 stream.grown_for = math.inf
                 continue
             self._share(stream)
-            self.table.more_slots(stream.id, stream.memory.slots)
+            self.table.more_slots(stream.state.id, stream.memory.slots)
 
     def add_slots(self, stream: OpenStream, slots: int) -> None:
         """Make slots for one more reader. Raises VideoloadError."""
@@ -283,11 +261,11 @@ class OpenStreams:
         return self.by_id.get(getattr(command, "stream", -1))
 
     def drop(self, stream: OpenStream) -> None:
-        if self.by_id.pop(stream.id, None) is None:
+        if self.by_id.pop(stream.state.id, None) is None:
             return
         for at in range(len(stream.memory.arenas)):
             self.supervisor.unshare(stream.arena(at))
-        self.table.drop_stream(stream.id)
+        self.table.drop_stream(stream.state.id)
         stream.memory.close()
 
     def begin(self, stream: OpenStream, reader_id: int, queue: ReaderQueue, steps: range) -> None:
@@ -297,16 +275,16 @@ class OpenStreams:
             return
         if self.listens:
             native.keep_pages()  # not earlier: the import of TensorFlow would set malloc after it
-        stream.readers[reader_id] = queue
+        stream.queues[reader_id] = queue
         self.by_reader[reader_id] = stream
-        self.table.start_reader(stream.id, reader_id, steps.start, steps.stop)
+        self.table.start_reader(stream.state.id, reader_id, steps.start, steps.stop)
 
     def request_batch(self, reader_id: int) -> None:
         self.table.wanted(reader_id)
 
     def end(self, stream: OpenStream, reader_id: int) -> None:
         """A reader reads no further."""
-        queue = stream.readers.pop(reader_id, None)
+        queue = stream.queues.pop(reader_id, None)
         self.by_reader.pop(reader_id, None)
         if queue is None:
             return
@@ -319,7 +297,7 @@ class OpenStreams:
         if stream.delivered.get(batch.slot) is batch:
             del stream.delivered[batch.slot]
             stream.loans.pop(batch.slot, None)
-            self.table.slot_back(stream.id, batch.slot)
+            self.table.slot_back(stream.state.id, batch.slot)
 
     def give_back_dead(self) -> None:
         """Give back the slots whose arrays are dead. A Ctrl-C in the moment when an array dies can
@@ -333,12 +311,12 @@ class OpenStreams:
         """Put a batch into its reader's queue."""
         stream = self.by_reader[ready.reader]
         stream.delivered[ready.slot] = ready
-        stream.readers[ready.reader].put(ready)
+        stream.queues[ready.reader].put(ready)
 
     def stop(self, stream: OpenStream, error: VideoloadError) -> None:
         """End a stream with an error, after the batches that are queued."""
         stream.error = error
-        for queue in stream.readers.values():
+        for queue in stream.queues.values():
             queue.fail(error)
 
     def stop_all(self, error: VideoloadError) -> None:

@@ -71,7 +71,7 @@ class StreamReaders:
         self.options, self.catalog, self.spec = options, source.catalog, source.spec
         self.code = source.code
         self.meter = source.meter
-        self.quarantine = source.quarantine
+        self.quarantine = source.state.quarantine
         self.lengths = Lengths(source.catalog, source.spec)
         self.cursor = EpochCursor(len(self), ranks=options["shard"][1])
         # By the step that it comes to next: the reading of the last pass that came to its end.
@@ -87,21 +87,21 @@ class StreamReaders:
     def copies(self) -> str:
         """Which copies the stream uses of files that the trainer does not have, for `use_copies`;
         "" if of none."""
-        return "" if self.source.files is None else self.source.files.pinned()
+        return "" if self.source.state.files is None else self.source.state.files.pinned()
 
     def use_copies(self, text: str) -> None:
         """Use the same copies as a stream before. Raises ValueError."""
-        if text and self.source.files is not None:
-            self.source.files.pin(text)
+        if text and self.source.state.files is not None:
+            self.source.state.files.pin(text)
 
     def __len__(self) -> int:
         """Batches per epoch."""
-        return len(self.source.plan)
+        return len(self.source.state.plan)
 
     @property
     def sizes(self) -> dict[Shape, int]:
         """Clips of a whole batch, by their shape."""
-        return self.source.plan.sizes
+        return self.source.state.plan.sizes
 
     @cached_property
     def identity(self) -> Identity:
@@ -116,7 +116,7 @@ class StreamReaders:
     def steps(self, start_step: int, epochs: int | None) -> range:
         """The steps from ``start_step`` to the end of epoch number ``epochs``, or of its own epoch.
         Raises SpecError."""
-        return self.source.plan.steps(start_step, epochs)
+        return self.source.state.plan.steps(start_step, epochs)
 
     def read(
         self,
@@ -287,7 +287,7 @@ class Reading:
 
     def __init__(self, engine: Engine, source: OpenStream, steps: range) -> None:
         self._engine, self._source = engine, source
-        self.id = number = source.id << 32 | next(source.readings)
+        self.id = number = source.state.id << 32 | next(source.readings)
         self.queue, self.next = ReaderQueue(), steps.start
         self.end = weakref.finalize(
             self, engine.post_about, source, lambda: engine.streams.end(source, number)
@@ -347,8 +347,8 @@ def results(engine: Engine, source: OpenStream) -> Generator[tuple[int, Any], No
     """Read a stream of a task that makes no clips: (row, its result, or a VideoError), in any
     order. The stream ends with the reading. Raises what ended the stream."""
     engine.check()
-    steps, paths = source.plan.steps(0, None), source.catalog.paths
-    [most] = source.plan.sizes.values()  # rows of a batch
+    steps, paths = source.state.plan.steps(0, None), source.catalog.paths
+    [most] = source.state.plan.sizes.values()  # rows of a batch
     engine.post_about(source, lambda: engine.streams.add(source))
     reading = Reading(engine, source, steps)
     drop = lambda: engine.streams.drop(source)  # noqa: E731 - after its reader has ended
@@ -363,7 +363,7 @@ def results(engine: Engine, source: OpenStream) -> Generator[tuple[int, Any], No
             reading.give_back(batch)
             found = {each.video: of for each, of in zip(batch.samples, batch.info, strict=True)}
             for row in range(batch.step * most, min((batch.step + 1) * most, len(paths))):
-                why = source.quarantine.reasons.get(row, "")
+                why = source.state.quarantine.reasons.get(row, "")
                 yield row, found[row] if row in found else VideoError(paths[row], why)
     finally:
         reading.end()

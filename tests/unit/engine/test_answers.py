@@ -73,14 +73,14 @@ class Trainer:
         plan = Plan(VIDEOS, 1, options)
         self.own, self.now = own, 0.0
         self.stream = OpenStream(
-            0, catalog, one_clip(SPEC), plan, Quarantine(catalog, plan, options),
-            Slots(4, SPEC.clip_bytes), True, None, Files(VIDEOS, has_own=own != 0), Meter(),
+            Stream(
+                0, plan, Quarantine(catalog, plan, options), slots=4, ordered=True,
+                files=Files(VIDEOS, has_own=own != 0), copy="mine",
+            ),
+            catalog, one_clip(SPEC), Slots(4, SPEC.clip_bytes), None, Meter(),
         )  # fmt: skip
         self.table = Scheduler(credit=2, stall_s=10.0, silence_s=2.0)
-        self.table.add_stream(Stream(
-            0, plan, self.stream.quarantine, slots=4, ordered=True,
-            files=self.stream.files, copy="mine",
-        ))  # fmt: skip
+        self.table.add_stream(self.stream.state)
         self.workers: dict[Any, ConnectedWorker] = {}
         self.answers = Answers(self.table, {0: self.stream}, self.workers, Meter(), WARNINGS)
         self.shown: dict[int, int] = {}  # the grey of each step that was handed over
@@ -152,7 +152,7 @@ def test_an_answer_of_another_file_gets_no_pixel_into_the_batch(owner: Trainer) 
         owner.answer(right, GOOD)
         owner.wait(0.25, right, wrong)
     assert set(owner.shown.values()) == {11}
-    assert owner.stream.quarantine.videos == []
+    assert owner.stream.state.quarantine.videos == []
 
 
 def test_of_two_workers_that_hold_a_clip_only_the_one_with_the_pinned_file_is_shown(

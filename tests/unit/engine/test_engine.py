@@ -27,6 +27,7 @@ from videoload.errors import StorageError, TransportError, VideoloadError
 from videoload.plan.options import checked_options
 from videoload.plan.plan import Plan
 from videoload.plan.quarantine import Quarantine
+from videoload.scheduler.records import Stream
 from videoload.storage import stores
 from videoload.storage.cache_directories import NO_DIRECTORIES
 from videoload.storage.files import Folder
@@ -63,8 +64,8 @@ def open_stream(number: int = 0) -> OpenStream:
     spec = ClipSpec(frames=1, size=(2, 2))
     plan = Plan(len(catalog), 1, options)
     return OpenStream(
-        number, catalog, one_clip(spec), plan, Quarantine(catalog, plan, options),
-        Slots(3, spec.clip_bytes), True, None, None, Meter(),
+        Stream(number, plan, Quarantine(catalog, plan, options), slots=3, ordered=True),
+        catalog, one_clip(spec), Slots(3, spec.clip_bytes), None, Meter(),
     )  # fmt: skip
 
 
@@ -90,7 +91,7 @@ def test_what_a_call_or_a_command_about_a_stream_raises_ends_this_stream_alone(
     streams[1].layouts.clear()  # no lease of it can be made
     for stream in streams:
         engine.post_about(stream, partial(engine.streams.add, stream))
-    queues = [begin(engine, stream, stream.id) for stream in streams]
+    queues = [begin(engine, stream, stream.state.id) for stream in streams]
     engine.post_about(streams[0], broken)
     with dealer(endpoint) as worker:
         say(worker, hello())
