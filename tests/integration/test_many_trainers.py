@@ -107,7 +107,7 @@ def test_a_killed_trainer_disturbs_no_other(
         assert got == serial[1]
         assert len(client.workers) == 2
         for worker in workers:
-            worker.wait_for(f"trainer {endpoint} hung up", 30 * SECOND)
+            worker.wait_for(f"trainer {endpoint} disconnected", 30 * SECOND)
             assert worker.err.count("serving trainer") == 2
             assert "Traceback" not in worker.err
 

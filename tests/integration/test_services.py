@@ -128,7 +128,7 @@ def deployment(programs: Programs, tmp_path: Path, videos: Path) -> Deployment:
 
 def trainers_gone(worker: Program) -> int:
     """How often it saw a trainer leave, and waited for the next."""
-    return len(re.findall("waiting for|hung up", worker.err))
+    return len(re.findall("waiting for|disconnected", worker.err))
 
 
 def stop(program: Program, within_s: float) -> int:

@@ -344,7 +344,7 @@ def test_where_the_rate_of_an_avi_changes_the_clip_is_bad(
     _write(tmp_path / "a.avi", coded, 48_000, packets)
     assert abs(_tone_at(tmp_path / "a.avi", 0.5) - 500) < 6
     for begin in (1.8, 2.2, 3.2):
-        with pytest.raises(VideoError, match=r"a\.avi: .* sound"):
+        with pytest.raises(VideoError, match=r"a\.avi: .* audio"):
             _tone_at(tmp_path / "a.avi", begin)
 
 
@@ -413,5 +413,5 @@ def test_sound_that_nobody_can_hear_makes_the_clip_bad(
     write: Callable[[Path], None], tmp_path: Path
 ) -> None:
     write(tmp_path / "bad.avi")
-    with pytest.raises(VideoError, match=r"bad\.avi: .* sound"):
+    with pytest.raises(VideoError, match=r"bad\.avi: .* audio"):
         list(decode_serially(Catalog(["bad.avi"], [0], ["a"], tmp_path), CLIP, 1, on_error="raise"))
