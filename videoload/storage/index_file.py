@@ -17,6 +17,7 @@ import weakref
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import nullcontext, suppress
+from enum import Enum, auto
 from functools import partial
 from hashlib import blake2b
 from pathlib import Path, PurePosixPath
@@ -113,6 +114,34 @@ class IndexFile:
         self._close()
 
 
+class Search(Enum):
+    """Where a process is in looking for the index of a set.
+
+             a question, and the file is of this host
+        ┌─────────────────────────────────────────────┐
+        │    a question, of a URL          it is here v
+      WANTED ──────────────────> COMING ─────────> OPEN, or ABSENT
+       ^  ^   storage failed       │                ^  │
+       │  ├────────────────────────┤ it takes long  │  │
+       │  │                        v     it is here │  │
+       │  └────────────────────── LATE ─────────────┘  │
+       └───────────────────────────────────────────────┘
+            a training run begins, and it was OPEN
+
+    WANTED  the next question opens it, or begins to fetch it.
+    COMING  a thread fetches it, and a question that may wait does so.
+    LATE    a thread fetches it, and files are read without it until it is here.
+    OPEN    it is used. Its rows stay in use while a later one is WANTED, COMING or LATE.
+    ABSENT  there is none, or none that can be used.
+    """
+
+    WANTED = auto()
+    COMING = auto()
+    LATE = auto()
+    OPEN = auto()
+    ABSENT = auto()
+
+
 class DatasetIndex:
     """What the index of a set tells of files below the root of ``storage``.
 
@@ -131,9 +160,8 @@ class DatasetIndex:
         self._is_requested, self._cache, self._software = bool(requested), cache, software
         self.serve(storage)
         self._opened: IndexFile | None = None
-        self._is_looked_for = requested is not False
+        self._search = Search.ABSENT if requested is False else Search.WANTED
         self._coming: tuple[Fetcher, Future[IndexFile]] | None = None
-        self._is_late = False  # nobody waits any more for what is on its way
         self._unused: set[str] = set()  # paths whose rows are of other files, or wrong
 
     def serve(self, storage: Storage) -> None:
@@ -142,7 +170,8 @@ class DatasetIndex:
 
     def begin(self) -> None:
         """A training begins: there may be another index."""
-        self._is_looked_for |= self._opened is not None
+        if self._search is Search.OPEN:
+            self._search = Search.WANTED
         self._unused.clear()
 
     def version(self, path: str, wait: bool) -> bytes | None:
@@ -193,11 +222,11 @@ class DatasetIndex:
         self._unused.add(path)
 
     def _rows(self, path: str, wait: bool = True) -> list[Row]:
-        if self._is_looked_for:
-            if self._coming is None and is_url(self._where):
-                self._start()
-            if (wait and not self._is_late) or self._coming is None or self._coming[1].done():
-                self._open()
+        if self._search is Search.WANTED and is_url(self._where):
+            self._start()
+        is_here = self._coming is not None and self._coming[1].done()
+        if self._search is Search.WANTED or is_here or (wait and self._search is Search.COMING):
+            self._open()
         try:
             if self._opened is not None and path not in self._unused:
                 with reading(self._where):
@@ -232,7 +261,7 @@ class DatasetIndex:
         else:
             fetcher = Fetcher(root)
         coming = fetcher.start(partial(_fetch, fetcher, name, self._cache, self._software))
-        self._coming, self._is_late = (fetcher, coming), False
+        self._coming, self._search = (fetcher, coming), Search.COMING
 
     def _open(self) -> None:
         """Open it. Raises StorageError: it may be there, and nobody knows."""
@@ -253,16 +282,18 @@ class DatasetIndex:
             if self._is_requested:
                 self._give_up(error)
         except SilentError:  # files are read without it meanwhile
-            self._is_late = True
+            self._search = Search.LATE
             return
         except StorageError as error:
-            self._coming = None  # it is asked for again
-            if not self._is_late:
+            was_late = self._search is Search.LATE
+            self._search, self._coming = Search.WANTED, None
+            if not was_late:
                 raise
             if not fetcher.has_given:
                 return
             self._give_up(error)
-        self._is_looked_for, self._opened, self._coming = False, opened, None
+        self._search = Search.ABSENT if opened is None else Search.OPEN
+        self._opened, self._coming = opened, None
 
     def _found(self, storage: Storage) -> IndexFile | None:
         if os.path.lexists(self._where):
@@ -275,6 +306,8 @@ class DatasetIndex:
     def _give_up(self, error: Exception) -> None:
         _log.warning("the index %s is not used: %s", self._where, error)
         self._opened = None
+        if self._search is Search.OPEN:
+            self._search = Search.ABSENT
 
 
 def _between(root: str, folder: str, name: str) -> tuple[str | None, str]:
