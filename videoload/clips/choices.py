@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from videoload.arguments import real
 from videoload.errors import SpecError
@@ -26,6 +26,38 @@ MOVED_CROPS = ("random", "resized", "box")  # crops that differ from clip to cli
 FROM_SCALED = ("resized", "box")  # crops that scale a region of a frame to size
 WHOLE_FRAME = ("pad", "stretch")  # crops that scale the whole frame into size
 OF_SIZES = ("center", "random", "pad")  # crops of clips that have one of several sizes
+
+
+class PixelFormat(NamedTuple):
+    """How the pixels of a clip lie in its array, and what may be done to them.
+
+    Attributes:
+        channels: Values of a pixel, along the last axis of [T, H, W, channels]. 0: [T, H * 3 // 2,
+            W], the planes of 4:2:0 below each other, whose sides and corners are even.
+        dtype: NumPy's name of their type.
+        range: AVCOL_RANGE_*: 2 is full, 1 limited.
+        has_colours: Colours can be changed.
+        is_stored: A frame store keeps frames of it.
+    """
+
+    channels: int
+    dtype: str = "uint8"
+    range: int = 2
+    has_colours: bool = True
+    is_stored: bool = True
+
+    @property
+    def is_halved(self) -> bool:
+        """Whether a chroma sample spans two pixels in each direction."""
+        return not self.channels
+
+
+PIXEL_FORMATS: dict[str, PixelFormat] = {
+    "rgb24": PixelFormat(3),
+    "gray": PixelFormat(1),
+    "gray16": PixelFormat(1, "uint16", has_colours=False, is_stored=False),
+    "yuv420p": PixelFormat(0, range=1),
+}
 
 MAX_COUNT = 2**31 - 1  # so that the product of two counts fits int64
 MAX_BOXES_BYTES = 1 << 19  # of a row: 32 768 frames

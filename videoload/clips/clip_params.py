@@ -19,6 +19,7 @@ from videoload.clips.clip_spec import (
     ClipSpec,
     height_and_width,
     least_and_most,
+    pixel_format,
     recolours,
     sizes_of,
 )
@@ -137,16 +138,17 @@ def shown(spec: ClipSpec, video: VideoInfo, draws: RandomParams) -> ClipParams:
     whole, size = video.shown_size(spec), height_and_width(spec)[::-1]
     region, scaled, part = (0, 0, *whole), scaled_size(*whole, spec.resize), (0, 0, *size)
     place, wide, seen = None, size[0], whole
+    is_even = pixel_format(spec).is_halved
     if sizes_of(spec):
         seen = video.displayed_size(spec)
         scaled = covering(seen, size)
     if spec.crop in WHOLE_FRAME:
         if spec.crop == "pad":
-            size, place = letterbox(seen, size, even=spec.pixels == "yuv420p")
+            size, place = letterbox(seen, size, even=is_even)
         scaled, part = size, (0, 0, *size)
     elif spec.crop in FROM_SCALED:
-        wanted, even = resized(draws.region, draws.of, scaled), spec.pixels == "yuv420p"
-        part, size, place = inside(wanted, scaled, size, even=even)
+        wanted = resized(draws.region, draws.of, scaled)
+        part, size, place = inside(wanted, scaled, size, even=is_even)
         # A chroma sample spans two pixels: half of one at the end would be stretched to a whole.
         part = (*part[:2], part[2] & ~1 or 1, part[3] & ~1 or 1)
         if place and draws.mirror:  # what is black is mirrored as well
@@ -162,7 +164,7 @@ def shown(spec: ClipSpec, video: VideoInfo, draws: RandomParams) -> ClipParams:
     x, y, width, height = turned_back(part, scaled, turns)
     if turns % 2:
         scaled, size = scaled[::-1], size[::-1]
-    if spec.pixels == "yuv420p" or (width, height) != size:  # a chroma sample spans two pixels
+    if is_even or (width, height) != size:  # a chroma sample spans two pixels
         x, y = x & ~1, y & ~1
     stored = _stored(turned_back(region, whole, turns), video)
     colours, own = None, draws.seed

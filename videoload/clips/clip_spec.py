@@ -6,10 +6,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import Field, dataclass, field, fields, replace
 from fractions import Fraction
-from functools import cache
+from functools import cache, lru_cache
 from itertools import pairwise
 from typing import Any, Literal, cast, get_args, get_origin, get_type_hints
 
@@ -21,6 +21,7 @@ from videoload.clips.choices import (
     MAX_COUNT,
     MAX_SIDE,
     OF_SIZES,
+    PIXEL_FORMATS,
     RATIO,
     WHOLE_FRAME,
     Align,
@@ -29,6 +30,7 @@ from videoload.clips.choices import (
     Frames,
     Function,
     Long,
+    PixelFormat,
     Pixels,
     Sampling,
     Scaling,
@@ -53,14 +55,22 @@ from videoload.errors import SpecError
 # derived from this:
 OWN = {"own": True}  # each part of a sample has its own; all else is decided once, for the leader
 COUNTS = {"counts": True}  # decides how many windows or frames a video gives
+FRAMES = {"frames": True}  # says how many frames a clip has
+LENGTH = {"length": True}  # decides how long clips of any length are
 SCALES = {"scales": True}  # decides how a frame is scaled; or for which specs it does: a function
+# "lacks": for which specs a frame may be missing; "fits": for which no video is too short.
 # "still": what takes its place where nothing is random, a function of the spec.
 # "any_length": all that it may be in clips of any length.
 # "default": what it is if it is not given and that depends on other fields, a function of the spec.
 
 
+def has_any_length(spec: ClipSpec) -> bool:
+    """Whether clips have any length, up to that of the spec."""
+    return spec.max_frames is not None
+
+
 def _usual_short(spec: ClipSpec) -> Short:
-    return "loop" if spec.max_frames is None else "zero"
+    return "zero" if has_any_length(spec) else "loop"
 
 
 def _still_ratio(spec: ClipSpec) -> tuple[float, float]:
@@ -220,7 +230,7 @@ class ClipSpec:
         SpecError: A value is out of its range, or two fields contradict each other.
     """
 
-    frames: Frames = field(default=0, metadata=OWN | COUNTS)  # type: ignore[assignment]
+    frames: Frames = field(default=0, metadata=OWN | COUNTS | FRAMES)  # type: ignore[assignment]
     stride: int = field(default=1, metadata=COUNTS)
     fps: float | None = field(default=None, metadata=COUNTS)
     resize: int | None = field(default=None, metadata=OWN | SCALES)
@@ -234,12 +244,14 @@ class ClipSpec:
     flip: bool = field(default=False, metadata={"still": lambda spec: False})
     sampling: Sampling | None = field(default=None, metadata=COUNTS | {
         "any_length": (None, "random", "center", "uniform"),
+        "fits": lambda spec: spec.sampling == "at",
         "still": lambda spec: "center" if spec.sampling in ("random", None) else spec.sampling,
     })  # fmt: skip
     clips_per_video: int = 1
     hop: int | None = field(default=None, metadata=COUNTS)
-    short: Short | None = field(default=None, metadata=COUNTS | {
+    short: Short | None = field(default=None, metadata=COUNTS | LENGTH | {
         "any_length": ("zero", "hold", "cut"), "default": _usual_short,
+        "lacks": lambda spec: spec.short == "zero",
     })  # fmt: skip
     pixels: Pixels = field(default="rgb24", metadata=OWN | SCALES)
     transform: Function | None = field(default=None, metadata=OWN)
@@ -259,13 +271,20 @@ class ClipSpec:
     scaling: Scaling = field(default="bilinear", metadata=OWN | SCALES)
     audio_rate: int | None = field(default=None, metadata=OWN)
     audio_channels: int = field(default=1, metadata=OWN)
-    offsets: tuple[int, ...] | None = field(default=None, metadata=OWN | {"any_length": (None,)})
-    edges: Edges | None = field(default=None, metadata=COUNTS | {"any_length": (None,)})
+    offsets: tuple[int, ...] | None = field(
+        default=None, metadata=OWN | FRAMES | {"any_length": (None,)}
+    )
+    edges: Edges | None = field(default=None, metadata=COUNTS | {
+        "any_length": (None,), "lacks": lambda spec: spec.edges is not None,
+        "fits": lambda spec: spec.edges is not None,
+    })  # fmt: skip
     box_scale: float | tuple[float, float] = field(default=1.0, metadata={
         "still": lambda spec: sum(least_and_most(spec)) / 2,
     })  # fmt: skip
-    max_frames: int | None = field(default=None, metadata=COUNTS)
-    long: Long = "cut"
+    max_frames: int | None = field(default=None, metadata=COUNTS | FRAMES | LENGTH | {
+        "lacks": has_any_length, "fits": has_any_length,
+    })  # fmt: skip
+    long: Long = field(default="cut", metadata=LENGTH)
     seconds: Seconds = field(default="picture", metadata=COUNTS)
     align: Align | None = None
 
@@ -351,8 +370,8 @@ class ClipSpec:
             size = _pair(given)
         object.__setattr__(self, "size", size)
         lengths = [length for pair in sizes_of(self) or [size] for length in pair]
-        if self.pixels == "yuv420p" and any(length % 2 for length in lengths):
-            raise SpecError(f'pixels="yuv420p" needs an even size, got {size}')
+        if pixel_format(self).is_halved and any(length % 2 for length in lengths):
+            raise SpecError(f'pixels="{self.pixels}" needs an even size, got {size}')
         if several:
             return
         if self.crop in WHOLE_FRAME and self.resize is not None:
@@ -504,6 +523,27 @@ def scaling_key(spec: ClipSpec) -> str:
     )
 
 
+@lru_cache(64)  # it is asked of each answer of a worker
+def may_lack_frames(spec: ClipSpec) -> bool:
+    """Whether a clip may show frames that its video does not have."""
+    return any(lacks(spec) for lacks in _meaning(spec, "lacks").values())
+
+
+def fits_any_video(spec: ClipSpec) -> bool:
+    """Whether no video is too short for a clip."""
+    return any(fits(spec) for fits in _meaning(spec, "fits").values())
+
+
+def of_any_length(spec: ClipSpec) -> Collection[str]:
+    """The fields that decide how long clips of any length are."""
+    return _meaning(spec, "length")
+
+
+def say_frames(given: Collection[str]) -> bool:
+    """Whether one of these fields says how many frames a clip has."""
+    return any(each.metadata.get("frames") and each.name in given for each in fields(ClipSpec))
+
+
 def of_all_parts(spec: ClipSpec) -> list[Field[Any]]:
     """The fields that are decided once for all parts of a sample."""
     return [each for each in fields(spec) if not each.metadata.get("own")]
@@ -568,17 +608,22 @@ def crops_of(spec: ClipSpec) -> int:
     return CROPS.get(spec.crop, 1)
 
 
+def pixel_format(spec: ClipSpec) -> PixelFormat:
+    """How its pixels lie in an array."""
+    return PIXEL_FORMATS[spec.pixels]
+
+
 def decoded_shape(spec: ClipSpec) -> tuple[int, ...]:
     """Shape of one decoded clip. Raises SpecError while ``size`` is None."""
     height, width = height_and_width(spec)
-    if spec.pixels == "yuv420p":
+    if pixel_format(spec).is_halved:
         return (spec.frames, height * 3 // 2, width)
-    return (spec.frames, height, width, 3 if spec.pixels == "rgb24" else 1)
+    return (spec.frames, height, width, pixel_format(spec).channels)
 
 
 def decoded_dtype(spec: ClipSpec) -> str:
     """NumPy's name of a decoded clip's type."""
-    return "uint16" if spec.pixels == "gray16" else "uint8"
+    return pixel_format(spec).dtype
 
 
 def clip_shape(spec: ClipSpec) -> tuple[int, ...]:

@@ -26,6 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from videoload.arguments import real
+from videoload.clips.choices import PIXEL_FORMATS
 from videoload.clips.regions import Draw
 from videoload.errors import SpecError
 
@@ -63,8 +64,8 @@ def checked_colours(jitter: object, grayscale: object, pixels: str) -> dict[str,
         "jitter": None if jitter is None else _checked_jitter(jitter),
         "grayscale": real("grayscale", grayscale, 0, 1, what="a probability"),
     }
-    if pixels == "gray16" and any(made.values()):
-        raise SpecError('pixels="gray16" has no colours: leave jitter and grayscale out')
+    if not PIXEL_FORMATS[pixels].has_colours and any(made.values()):
+        raise SpecError(f'pixels="{pixels}" has no colours: leave jitter and grayscale out')
     return made
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from videoload.clips.affine import Matrices
+from videoload.clips.clip_spec import may_lack_frames
 from videoload.clips.sample_spec import SampleSpec, reported_shape, unnamed
 
 _MOST = 1 << 48  # a frame's number, and that of one in its place: see `edges`
@@ -43,9 +44,7 @@ def info_in(told: bytes, samples: int, spec: SampleSpec) -> SampleInfo:
             f"{len(told)} bytes tell of {samples} samples, of which each takes {kind.itemsize}"
         )
     info = np.frombuffer(told, kind)
-    clip = spec.leader
-    may_lack = clip.short == "zero" or clip.edges is not None or clip.max_frames is not None
-    _check(info["frames"], -_MOST if may_lack else 0, "a frame")
+    _check(info["frames"], -_MOST if may_lack_frames(spec.leader) else 0, "a frame")
     _check(info["num_frames"], -1, "a length")
     return info
 

@@ -17,7 +17,14 @@ import numpy as np
 import numpy.typing as npt
 
 from videoload.arguments import default_of, real
-from videoload.clips.clip_spec import ClipSpec, audio_layout, of_all_parts, sizes_of
+from videoload.clips.clip_spec import (
+    ClipSpec,
+    audio_layout,
+    has_any_length,
+    of_all_parts,
+    of_any_length,
+    sizes_of,
+)
 from videoload.clips.layouts import aligned, as_arrays
 from videoload.errors import SpecError
 
@@ -126,9 +133,9 @@ class SampleSpec(
                     "transform"
                 )
         drawn = {field.name: getattr(first, field.name) for field in of_all_parts(first)}
-        if first.max_frames is not None and spec.max_frames is None:  # it has one length
-            drawn = {n: v for n, v in drawn.items() if n not in ("max_frames", "short", "long")}
-        elif first.max_frames is not None and spec.frames != first.frames:
+        if has_any_length(first) and not has_any_length(spec):  # it has one length
+            drawn = {n: v for n, v in drawn.items() if n not in of_any_length(spec)}
+        elif has_any_length(first) and spec.frames != first.frames:
             raise SpecError(
                 f"part {self.leading!r} has clips of any length: give {name!r} the same "
                 "max_frames, or none"
@@ -259,7 +266,7 @@ def with_shape(spec: SampleSpec, shape: Shape) -> SampleSpec:
     sizes = iter(shape.sizes)
 
     def shaped(clip: ClipSpec) -> ClipSpec:
-        own: dict[str, Any] = {} if clip.max_frames is None else {"frames": shape.frames}
+        own: dict[str, Any] = {"frames": shape.frames} if has_any_length(clip) else {}
         own |= {"size": (next(sizes),)} if shape.sizes and sizes_of(clip) else {}
         return replace(clip, **own) if own else clip
 

@@ -13,7 +13,7 @@ from cachetools import LRUCache
 
 from videoload.clips.choices import FROM_SCALED
 from videoload.clips.clip_params import ClipParams
-from videoload.clips.clip_spec import ClipSpec, scaling_key
+from videoload.clips.clip_spec import ClipSpec, pixel_format, scaling_key
 from videoload.clips.edges import pictures
 from videoload.clips.video_info import VideoInfo
 from videoload.decoding.clip_pixels import ClipPixels
@@ -52,8 +52,8 @@ def _why_not(spec: ClipSpec) -> str:
             f'crop="{spec.crop}" without resize=, because each clip scales another part of its '
             "frames: with resize=, the part is one of the resized frame"
         )
-    if spec.pixels == "gray16":
-        return 'pixels="gray16"'
+    if not pixel_format(spec).is_stored:
+        return f'pixels="{spec.pixels}"'
     return 'scaling="nearest"' if spec.scaling == "nearest" else ""
 
 

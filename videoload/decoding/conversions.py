@@ -12,7 +12,7 @@ from av.video.frame import VideoFrame
 
 from videoload.clips.choices import Scaling
 from videoload.clips.clip_params import ClipParams
-from videoload.clips.clip_spec import ClipSpec
+from videoload.clips.clip_spec import ClipSpec, pixel_format
 from videoload.clips.regions import Rectangle, Size
 from videoload.clips.video_info import VideoInfo
 
@@ -20,7 +20,6 @@ from videoload.clips.video_info import VideoInfo
 # range.
 _MATRICES = {1: "bt709", 4: "fcc", 7: "smpte240m", 9: "bt2020", 10: "bt2020"}
 UNSPECIFIED = 2  # AVCOL_SPC_*, AVCOL_PRI_*, AVCOL_TRC_*
-_RANGES = {"rgb24": 2, "gray": 2, "gray16": 2, "yuv420p": 1}
 _PLANAR = ("yuv420p", "yuvj420p")
 _MIRRORED = 128  # FFmpeg mirrors pictures of a multiple of this width ten times as fast as others
 
@@ -113,7 +112,7 @@ def _scaled(source: FrameFormat, size: Size, spec: ClipSpec) -> FrameFormat:
 
 
 def _made(size: Size, spec: ClipSpec) -> FrameFormat:
-    return FrameFormat(*size, spec.pixels, UNSPECIFIED, _RANGES[spec.pixels])
+    return FrameFormat(*size, spec.pixels, UNSPECIFIED, pixel_format(spec).range)
 
 
 class Look(NamedTuple):

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from av.video.frame import VideoFrame
 from av.video.plane import VideoPlane
 
+from videoload.clips.choices import PIXEL_FORMATS
 from videoload.clips.clip_params import ClipParams
 from videoload.clips.regions import Rectangle
 
@@ -90,10 +91,11 @@ def place_of(shown: Buffer, plane: VideoPlane) -> Place:
 def planes_of_clip(out: Buffer, pixels: str, params: ClipParams) -> list[Buffer]:
     """The planes of what is shown in the frames ``out`` [T, ...] of a clip. What is not shown there
     becomes black."""
-    planes = [out] if pixels != "yuv420p" else _planes_in_one(out)
+    is_halved = PIXEL_FORMATS[pixels].is_halved
+    planes = _planes_in_one(out) if is_halved else [out]
     missing = np.flatnonzero(params.frame_indices == -1)
     for i, plane in enumerate(planes):
-        black = 0 if pixels != "yuv420p" else 128 if i else 16
+        black = (128 if i else 16) if is_halved else 0
         if params.place is not None:
             plane[...] = black
         elif len(missing):

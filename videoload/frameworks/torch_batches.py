@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from videoload.clips.clip_spec import pixel_format
 from videoload.clips.sample_spec import SampleSpec
 from videoload.engine.readers import StreamReaders
 from videoload.errors import SpecError, VideoloadError
@@ -312,8 +313,8 @@ def finishing(
     for name, clip in parts.items():
         if clip.output is None:
             axes = _AXES if clip.views == 1 else _AXES.replace("B", "BV")
-            numbers[name].check(axes, 1 if clip.pixels in ("gray", "gray16") else 3)
-            yuvs |= {name} if clip.pixels == "yuv420p" else set()
+            numbers[name].check(axes, pixel_format(clip).channels or 3)
+            yuvs |= {name} if pixel_format(clip).is_halved else set()
 
     def finish(clips: Any) -> Any:
         if not isinstance(clips, dict):

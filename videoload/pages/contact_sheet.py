@@ -20,7 +20,7 @@ from videoload.catalog import targets
 from videoload.catalog.catalog import Catalog
 from videoload.catalog.table import class_name
 from videoload.catalog.targets import Marks, PerFrame, values_of
-from videoload.clips.clip_spec import ClipSpec
+from videoload.clips.clip_spec import ClipSpec, clip_shape, has_any_length
 from videoload.clips.sample_spec import SampleSpec, Shape, with_shape
 from videoload.engine.waiting import count
 from videoload.errors import SpecError, VideoloadError, named
@@ -164,18 +164,17 @@ def _rows_of(
     """The rows of one part, which is file number ``file`` of a sample."""
     clips, labels, info = batch
     clips = clips["video"] if isinstance(clips, dict) else clips
-    one = 3 if spec.pixels == "yuv420p" else 4  # The dimensions of a clip.
-    flat = clips.reshape(-1, *clips.shape[-one:])
+    flat = clips.reshape(-1, *clips.shape[-len(clip_shape(spec)) :])
     frames = info.frames[part] if isinstance(info.frames, dict) else np.asarray(info.frames)
     frames = frames.reshape(-1, frames.shape[-1])
     views = len(flat) // len(info.video)
-    tells = spec.max_frames is not None
+    tells = has_any_length(spec)
     for at, clip in enumerate(flat):
         sample, view = divmod(at, views)
         shown = frames[at * len(frames) // len(flat)]
         video = catalog[int(info.video[sample])]
         yield SheetRow(
-            _rgb(clip, spec.pixels),
+            _rgb(clip),
             label_text(labels, sample, catalog.classes) or class_name(catalog.classes, video.label),
             named(parts_of(video.path)[file]),
             tuple(shown.tolist()),
@@ -344,14 +343,12 @@ def _write(draw: ImageDraw, font: Any, at: tuple[int, int], lines: Sequence[str]
         draw.text((at[0], at[1] + number * _LINE), line, _INK if not number else _GREY, font)
 
 
-def _rgb(clip: npt.NDArray[np.uint8], pixels: str) -> npt.NDArray[np.uint8]:
+def _rgb(clip: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
     """A clip in red, green and blue: uint8 [T, H, W, 3]."""
-    if pixels == "gray16":  # the brightest value of the clip is white
+    if clip.dtype == np.uint16:  # the brightest value of the clip is white
         clip = (clip / max(1, clip.max()) * 255).astype(np.uint8)
-    if pixels in ("gray", "gray16"):
-        return np.repeat(clip, 3, axis=-1)
-    if pixels == "rgb24":
-        return clip
+    if clip.ndim == 4:
+        return clip if clip.shape[-1] == 3 else np.repeat(clip, 3, axis=-1)
     frames, rows, width = clip.shape
     height = rows * 2 // 3
     chroma = clip[:, height:].reshape(frames, 2, height // 2, width // 2).astype(np.float32) - 128

@@ -12,7 +12,7 @@ import numpy as np
 
 from videoload.catalog.catalog import Catalog
 from videoload.catalog.table import Ints
-from videoload.clips.clip_spec import ClipSpec, sizes_of
+from videoload.clips.clip_spec import ClipSpec, has_any_length, sizes_of
 from videoload.clips.regions import nearest_aspect
 from videoload.clips.sample_spec import SampleSpec, Shape, has_sizes
 from videoload.errors import SpecError
@@ -74,7 +74,7 @@ def check_lengths(catalog: Catalog, clip: SampleSpec, options: CheckedOptions) -
         raise SpecError(f"{what}, and with {which} each clip comes once: leave {which} out")
     if spec.short == "cut" and buckets is None:
         raise SpecError('short="cut" cuts clips to the largest of buckets= that they fill: give it')
-    if spec.max_frames is None:
+    if not has_any_length(spec):
         if buckets is not None or (options["batch_frames"] is not None and not sized):
             raise SpecError(
                 "buckets and batch_frames are for clips of any length: give "

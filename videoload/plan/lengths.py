@@ -18,7 +18,7 @@ from videoload.catalog import targets
 from videoload.catalog.catalog import Catalog
 from videoload.catalog.joining import shown_as
 from videoload.catalog.table import Ints
-from videoload.clips.clip_spec import ClipSpec
+from videoload.clips.clip_spec import ClipSpec, fits_any_video
 from videoload.clips.sample_spec import SampleSpec, has_sizes
 from videoload.clips.video_info import VideoInfo
 from videoload.clips.windows import count_windows
@@ -148,8 +148,8 @@ class Lengths:
 
 def needed_frames(spec: ClipSpec, fps: Floats | float = np.nan) -> Any:
     """The source frames that a clip takes; with ``fps=``, of videos with these rates."""
-    if spec.sampling == "at" or spec.edges is not None or spec.max_frames is not None:
-        return 1  # others than `short` decide
+    if fits_any_video(spec):
+        return 1
     if spec.span == "video" or (spec.fps is not None and np.isnan(fps).all()):
         return spec.frames
     if spec.fps is None:

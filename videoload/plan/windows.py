@@ -26,7 +26,13 @@ from videoload.catalog.joining import (
 from videoload.catalog.table import Ints
 from videoload.catalog.targets import look_like_marks
 from videoload.clips.choices import MOVED_CROPS, TRIED_FOR_SIZE
-from videoload.clips.clip_spec import ClipSpec, at_native_size, hop_seconds, sizes_of
+from videoload.clips.clip_spec import (
+    ClipSpec,
+    at_native_size,
+    has_any_length,
+    hop_seconds,
+    sizes_of,
+)
 from videoload.clips.sample_spec import SampleSpec, has_sizes, one_clip, one_frame
 from videoload.clips.tasks import Count, WindowCount
 from videoload.errors import BadVideo, SpecError, TooManyBadVideos, VideoError, named
@@ -62,7 +68,7 @@ def counted(
         if isinstance(found, VideoError):
             continue
         if decide:
-            most = leader.max_frames or _MOST
+            most = leader.frames if has_any_length(leader) else _MOST
             counts[:2, row] = np.clip([found.windows, found.left], 0, most)
         counts[2:, row] = np.clip(np.ravel(found.displayed), 1, _MOST)
     return with_windows(catalog, counts)

@@ -108,9 +108,9 @@ def import_from_here() -> None:
 def parse_clip(text: str, example: str, **defaults: Any) -> ClipSpec:
     """What ``--clip`` says. Raises SpecError."""
     from videoload.clips import call_text
-    from videoload.clips.clip_spec import ClipSpec
+    from videoload.clips.clip_spec import ClipSpec, say_frames
 
     given = call_text.parse(text, list(inspect.signature(ClipSpec).parameters), "--clip")
-    if given.keys().isdisjoint(("frames", "offsets", "max_frames")):
+    if not say_frames(given):
         raise SpecError(f"--clip needs frames=, as in {example!r}")
     return ClipSpec(**{**defaults, **given})

@@ -18,6 +18,7 @@ import numpy.typing as npt
 from videoload.catalog.catalog import Catalog
 from videoload.catalog.columns import some
 from videoload.client.client import Client
+from videoload.clips.clip_spec import has_any_length
 from videoload.clips.sample_spec import GivenSpec
 from videoload.errors import BadVideo, SpecError, VideoloadError, named
 from videoload.plan.options import StreamOptions, takes_options
@@ -179,7 +180,7 @@ def evaluate(
     score = scores_of(model, average if average == "softmax" else None)
     inputs = getattr(model, "inputs", None)
     spec = stream._readers.spec
-    masked = "" in spec.clips and spec.leader.max_frames is not None
+    masked = "" in spec.clips and has_any_length(spec.leader)
     masked = masked and (inputs is None or len(inputs) > 1)
     check_inputs(model, parts=len(spec.clips), masked=masked)
 

@@ -22,7 +22,14 @@ from videoload.arguments import suggests, whole
 from videoload.catalog.catalog import Catalog
 from videoload.client.client import Client
 from videoload.client.stream import Stream
-from videoload.clips.clip_spec import ClipSpec, crops_of, dense_hop, hop_seconds, sizes_of
+from videoload.clips.clip_spec import (
+    ClipSpec,
+    crops_of,
+    dense_hop,
+    has_any_length,
+    hop_seconds,
+    sizes_of,
+)
 from videoload.clips.rows import Video
 from videoload.errors import BadVideo, SpecError, TooManyBadVideos, named
 from videoload.logs import Log
@@ -185,7 +192,7 @@ def _dense(clip: ClipSpec, average: Average | None) -> ClipSpec:
     if not isinstance(clip, ClipSpec) or clip.sampling not in (None, "center", "dense"):
         raise SpecError('predict takes all windows: give a ClipSpec with sampling="dense"')
     for is_wrong, why in (
-        (clip.max_frames is not None, "takes windows of one length: give frames= a number. "
+        (has_any_length(clip), "takes windows of one length: give frames= a number. "
          "vl.evaluate has scores of whole videos"),
         (bool(sizes_of(clip)), "shows all files in one size: give size= one pair"),
         (clip.audio_rate is not None, "shows windows without their sound: leave sound out"),

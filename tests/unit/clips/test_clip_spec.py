@@ -4,12 +4,13 @@ import pickle
 from dataclasses import dataclass, field, replace
 from functools import partial
 from types import FunctionType
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
 
 from tests.support import transforms
+from videoload.clips.choices import Pixels
 from videoload.clips.clip_spec import (
     COUNTS,
     SCALES,
@@ -19,7 +20,11 @@ from videoload.clips.clip_spec import (
     crops_of,
     decoded_shape,
     deterministic,
+    fits_any_video,
     is_random,
+    may_lack_frames,
+    pixel_format,
+    say_frames,
     scaling_key,
 )
 from videoload.clips.sample_spec import (
@@ -273,3 +278,22 @@ def test_nothing_of_a_clip_for_validation_is_random() -> None:
     assert deterministic(box) == replace(box, box_scale=1.5)
     assert not is_random(deterministic(box))
     assert is_random(ClipSpec(4, size=8)), "a shuffled stream draws its windows"
+
+
+@pytest.mark.parametrize("pixels", get_args(Pixels))
+def test_each_format_of_pixels_says_how_its_clips_lie_in_memory(pixels: Pixels) -> None:
+    spec = ClipSpec(frames=3, size=(4, 6), pixels=pixels)
+    clip = np.zeros(spec.shape, spec.dtype)
+    assert clip.nbytes == spec.clip_bytes
+    assert clip.shape == (3, 6, 6) if pixel_format(spec).is_halved else clip.shape[:3] == (3, 4, 6)
+
+
+def test_what_the_fields_of_a_spec_mean_together_follows_from_each() -> None:
+    plain, whole = ClipSpec(frames=4), ClipSpec(frames="all", max_frames=4)
+    held = ClipSpec(frames=4, sampling="dense", edges="hold")
+    assert [may_lack_frames(each) for each in (plain, whole, held)] == [False, True, True]
+    assert [fits_any_video(each) for each in (plain, whole, held)] == [False, True, True]
+    assert may_lack_frames(ClipSpec(frames=4, short="zero"))
+    assert fits_any_video(ClipSpec(frames=4, sampling="at"))
+    assert all(map(say_frames, (["frames"], ["size", "offsets"], ["max_frames"])))
+    assert not say_frames(["size", "stride"])
