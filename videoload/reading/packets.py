@@ -51,6 +51,7 @@ _SMALL_BYTES = 16 << 10  # of smaller packets, the heads are most of what a disk
 _AHEAD = 64  # packets that are fetched before they are read
 _DISCARD = 2  # FFmpeg's flag of an index entry that is not shown; PyAV has it signed
 _UNKNOWN = -1
+_BLOCK_BYTES = 4  # of Matroska, before a packet: track, time, flags; unless several share a block
 _NOT_CHECKED = ("pal8", "monow", "monob")
 
 
@@ -319,7 +320,10 @@ def _by_pass(opened: OpenedVideo, content: Content, tick: Tick) -> PacketTable |
     sums = array("I")
     kept: list[bytes] = []
     kept_bytes = 0
+    is_mov = opened.container.format.name.startswith("mov")
     is_by_display = opened.container.format.name.startswith("matroska")  # its Cues are
+    before = _BLOCK_BYTES if is_by_display else 0
+    are_placed = (is_mov or is_by_display) and not opened.file.fetches
     for packet in opened.packets:
         if changes_decoding(packet):
             return None  # only the decoder can tell
@@ -328,6 +332,8 @@ def _by_pass(opened: OpenedVideo, content: Content, tick: Tick) -> PacketTable |
         time = shown[-1] if is_by_display else packet.dts
         places.append((position, packet.size, time or 0))
         sums.append(checksum_of(packet))
+        are_placed = are_placed and position >= 0
+        are_placed = are_placed and content.read(position + before, packet.size) == bytes(packet)
         most = packet.size if kept_bytes < PASS_BYTES else HEAD_BYTES
         if packet.is_keyframe and kept_bytes < 2 * PASS_BYTES:  # of these, more is looked at
             most = max(most, DATA_BYTES)
@@ -340,6 +346,9 @@ def _by_pass(opened: OpenedVideo, content: Content, tick: Tick) -> PacketTable |
     if pictures is None:
         return None
     timing = timing_in(opened, shown, _numbers(pictures))
+    if are_placed:
+        positions += before
+        return PacketTable(positions, times, pictures, timing, _by_places(opened, positions, sizes))
     if opened.is_avi and _are_chunks(content, opened.stream.index, positions, sizes):
         return PacketTable(positions, times, pictures, timing, _by_places(opened, positions, sizes))
     if opened.is_avi or (np.diff(positions, prepend=_UNKNOWN) < 1).any():

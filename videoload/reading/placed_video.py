@@ -1,4 +1,4 @@
-"""An AVI, MP4 or MOV file, read without FFmpeg's demuxer.
+"""An AVI, MP4, MOV or Matroska file, read without FFmpeg's demuxer.
 
 Each packet is read at the place that the file's index names. So opening the file takes a fifth of
 the time, reading a packet two thirds, and seeking none; and nothing that stands between the packets
