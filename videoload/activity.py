@@ -1,5 +1,6 @@
-"""What this process is at, in one byte that another process may see. So a hung disk is told from a
-hung decoder because it is known, and not because of how it looks from outside."""
+"""What this process is at, in one byte that another process may see. So a hung disk is
+distinguished from a hung decoder because it is known, and not because of how it looks from
+outside."""
 
 from __future__ import annotations
 

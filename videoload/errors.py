@@ -96,12 +96,12 @@ class Fault(Enum):
     VIDEO = "video"  # no clip of this video can be decoded
     CLIP = "clip"  # other clips of the video may be fine
     SHORT = "short"  # the video is shorter than a clip, and the spec says "drop"
-    FUNCTION = "function"  # the user's function failed: the stream cannot go on
+    FUNCTION = "function"  # the user's function failed: the stream cannot continue
     CODE = "code"  # this worker lacks the function: others may have it
     COPY = "copy"  # this worker's copy of the file is missing, or another one
     UNREAD = "unread"  # the file may well be there, and cannot be read now
     AWAY = "away"  # ... nor can any other file of the root
-    REWRITTEN = "rewritten"  # many videos are not where they were listed: the stream cannot go on
+    REWRITTEN = "rewritten"  # many videos are not where they were listed: the stream ends
 
 
 class VideoloadError(Exception):
@@ -204,7 +204,8 @@ class FileReplacedError(Exception):
     """A file is not the one that was opened, indexed or drawn for. `retry_if_replaced` catches it.
 
     Attributes:
-        what: What has to be looked at anew: the path of the file, or a part of what is known of it.
+        what: What has to be looked at again: the path of the file, or a part of what is known of
+            it.
     """
 
     def __init__(self, what: str = "") -> None:
@@ -218,7 +219,7 @@ class ProtocolError(VideoloadError):
 
 
 class TransportError(VideoloadError):
-    """An address cannot be bound or dialled, or keys cannot be used."""
+    """An address cannot be bound or reached, or keys cannot be used."""
 
 
 class WorkerError(VideoloadError):

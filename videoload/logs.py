@@ -29,7 +29,7 @@ _KNOWN_LINES = 256
 
 
 def log_to_stderr(name: str, log_format: LogFormat = "", level: int = logging.WARNING) -> None:
-    """Print the log of this process from ``level`` on. ``name`` tells which process it is.
+    """Print the log of this process from ``level`` on. ``name`` identifies the process.
 
     ``log_format``: "" for ``name: message``, as commands that a person types print it; "text" with
     time (UTC) and level in front; "json" for an object a line, with time, level, process, pid and
@@ -44,7 +44,7 @@ def log_to_stderr(name: str, log_format: LogFormat = "", level: int = logging.WA
 
 class Log:
     """A logger whose lines cost at most themselves: whatever a handler, a filter or a formatter
-    raises is told on stderr, once, and ends nothing."""
+    raises is reported on stderr, once, and ends nothing."""
 
     has_told = False
 

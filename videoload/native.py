@@ -10,7 +10,7 @@
     "hidden-gpus"   a function of yours finds no GPU there         workers that a trainer started
 
 `switch_off` leaves settings out, in this process and in the workers that it starts later.
-``videoload worker --without NAME`` does the same for workers that dial in.
+``videoload worker --without NAME`` does the same for remote workers.
 """
 
 from __future__ import annotations
@@ -78,8 +78,8 @@ def switched_off() -> list[str]:
 def keep_pages() -> None:
     """Make malloc keep the pages of large buffers, such as messages full of pixels.
 
-    libzmq allocates each message anew, and by default malloc returns the pages to the kernel. The
-    page faults cost a third of a millisecond per clip. malloc keeps no more than was in use at
+    libzmq allocates memory for each message, and by default malloc returns the pages to the kernel.
+    The page faults cost a third of a millisecond per clip. malloc keeps no more than was in use at
     once. This holds for the whole process, with glibc only. TensorFlow's import sets malloc too, so
     call this after it.
     """

@@ -17,7 +17,7 @@ class Stopwatch:
         self.start()
 
     def start(self) -> None:
-        """Begin anew."""
+        """Begin again."""
         self._spent = dict.fromkeys(PHASES, 0.0)
         self._phase, self._since = "decode", self.clock()
 
@@ -31,7 +31,7 @@ class Stopwatch:
         return before
 
     def phase(self, name: str) -> _Phase:
-        """A phase within another one, for ``with``. The outer phase goes on after it."""
+        """A phase within another one, for ``with``. The outer phase continues after it."""
         return _Phase(self, name)
 
     def move(self, seconds: float, phase: str) -> None:

@@ -1,7 +1,7 @@
 """Which FFmpeg and which code of ours makes the clips.
 
-Other versions may find other frames in a file, or scale them to other pixels. So workers tell them
-when they dial in, and what is kept is kept under them.
+Other versions may find other frames in a file, or scale them to other pixels. So workers report
+them when they connect, and what is kept is kept under them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ INDEX_ROOMS = ("bitstreams", "clips", "reading")
 @cache
 def code_digest(package: Path = Path(__file__).parent, rooms: tuple[str, ...] = ROOMS) -> str:
     """A digest of all files of these rooms in the folder of a package. Our own version does not
-    tell which code runs: a tree may have been edited."""
+    show which code runs: a tree may have been edited."""
     digest = blake2b(digest_size=8)
     for room in rooms:
         for file in sorted((package / room).glob("*.py")):

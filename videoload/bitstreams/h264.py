@@ -1,15 +1,15 @@
 """What the headers of H.264 pictures prove. Pure.
 
-Pictures are shown in the order of their picture order counts, which begin anew at each IDR picture.
-A decoder does not wait for all of them: it holds back as many pictures as the sequence parameter
-set says, and shows the lowest count of them whenever it has one more. What comes too late is
-dropped. If the set does not say how many, FFmpeg finds out while it decodes, and drops pictures
+Pictures are shown in the order of their picture order counts, which begin again at each IDR
+picture. A decoder does not wait for all of them: it holds back as many pictures as the sequence
+parameter set says, and shows the lowest count of them whenever it has one more. What comes too late
+is dropped. If the set does not say how many, FFmpeg finds out while it decodes, and drops pictures
 until it knows; so only pictures that are in order already are proven then.
 
 **Decoding can begin at an IDR picture, and at a recovery point**: an I-picture with a message that
 all that is shown after it refers to nothing before. Leading pictures follow it in the file, are
 shown before it, and may refer to earlier ones: a decoder that begins there is not given them. So
-nobody may refer to them.
+none may refer to them.
 
 **Two numbers in each slice header decide.** The count is written as its last bits, or follows from
 ``frame_num``. ``frame_num`` says how many references came before since the IDR picture. If it is
@@ -123,7 +123,7 @@ def _recovery_points(
 
 
 def is_unreferenced(data: Buffer, extradata: bytes) -> bool:
-    """Whether a packet is one picture, and each of its slices says that nobody refers to it: the
+    """Whether a packet is one picture, and each of its slices says that it is not a reference: the
     proof has only its first slice. What else may concern other pictures (parameter sets, messages)
     must not be in it."""
     length_bytes = (extradata[4] & 3) + 1 if _is_avc(extradata) else 0

@@ -305,7 +305,7 @@ def _skip_profile(bits: Bits, layers: int) -> None:
 def _references(bits: Bits, sets: Sequence[References], many: int) -> References:
     """The reference picture set that comes next: those before the picture, the next one first, then
     those after it. ``sets``: those of the sequence so far, of ``many``. Raises EOFError."""
-    if sets and bits.take(1):  # it is told by its differences to another set
+    if sets and bits.take(1):  # it is coded as its differences to another set
         back = bits.golomb() + 1 if len(sets) == many else 1
         sign = bits.take(1)
         difference = (1 - 2 * sign) * (bits.golomb() + 1)

@@ -234,7 +234,7 @@ def _layer(data: bytes) -> Layer | None:
         if take(1):
             version = take(4)
             take(3)  # priority
-        if take(4) == 15:  # the aspect of pixels is told in full
+        if take(4) == 15:  # the aspect of pixels is written in full
             take(16)
         low_delay = None
         if take(1):  # control parameters

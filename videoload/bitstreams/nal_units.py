@@ -2,7 +2,7 @@
 
 A packet has one picture: units that say things about it, then its slices. Start codes stand before
 the units (AVI, MPEG-TS), or each unit has its length before it (MP4, MKV); the container's
-configuration tells which. Within a unit, a 3 behind two zeros is an escape and no part of what it
+configuration says which. Within a unit, a 3 behind two zeros is an escape and no part of what it
 says.
 """
 

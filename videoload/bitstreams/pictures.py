@@ -33,7 +33,7 @@ class Packets(NamedTuple):
 
     codec: str
     extradata: bytes
-    size: tuple[int, int]  # width, height, as the container tells them
+    size: tuple[int, int]  # width, height, as the container has them
     sizes: Ints
     heads: Callable[[], Bytes]
     data: Callable[[int, int], bytes]
@@ -47,8 +47,8 @@ class Pictures(NamedTuple):
     is shown from there on needs nothing before. ``ordinals``: the frame that each packet gives, -1
     for none, int64 [packets]. None: packet i gives frame i. ``non_reference``: how many
     packets, from each one on, have to be skipped together, because their pictures share packets;
-    nobody refers to these, so a decoder that skips them decodes all others as if it had not. 0 for
-    a packet that may not be skipped, int [packets]; None if none may.
+    these are not referenced, so a decoder that skips them decodes all others as if it had not. 0
+    for a packet that may not be skipped, int [packets]; None if none may.
     """
 
     frames: int

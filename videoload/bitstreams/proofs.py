@@ -50,7 +50,7 @@ _MIN_BYTES = 8  # a smaller packet may stand for a picture that was dropped
 
 
 def prove(packets: Packets) -> Pictures | None:
-    """What a complete decode outputs. None if headers do not tell."""
+    """What a complete decode outputs. None if headers do not prove it."""
     if not len(packets.sizes):
         return None
     prover = _PROVERS.get(packets.codec)
@@ -67,8 +67,8 @@ def _all_intra(packets: Packets) -> Pictures | None:
 
 
 def _without_b(type_of: Callable[[Bytes], Ints]) -> Callable[[Packets], Pictures | None]:
-    """The prover of a codec that has no B-pictures. ``type_of`` tells from the heads of packets: 0
-    for I, 1 for P."""
+    """The prover of a codec that has no B-pictures. ``type_of`` returns, from the heads of packets:
+    0 for I, 1 for P."""
 
     def prove(packets: Packets) -> Pictures | None:
         if packets.sizes.min() < _MIN_BYTES:

@@ -227,9 +227,9 @@ class Catalog:
             at_s: The same in seconds. Default ``at_s``.
             box: What ``crop="box"`` shows: left, top, right and bottom in pixels, in a column (a
                 list, or text) or in four. Default ``box``.
-            width: Of the frames as players show them, in pixels. With ``height``, it tells which of
-                several sizes clips have (a list in ``ClipSpec.size``). Default ``width``, unless it
-                has other things than whole numbers.
+            width: Of the frames as players show them, in pixels. With ``height``, it decides which
+                of several sizes clips have (a list in ``ClipSpec.size``). Default ``width``, unless
+                it has other things than whole numbers.
             height: The same. Default ``height``.
             parts: Columns or patterns instead of path, for several files as one sample: names, or
                 a dict of names. The column ``depth_offset_s`` says in each row how much later the
@@ -476,7 +476,7 @@ class Catalog:
         """Several catalogs as one, one after the other.
 
         A stream has one root. So catalogs with several roots get the nearest folder above all of
-        them as root, and paths from there (``ucf101/Archery/v_1.avi``); workers that dial in then
+        them as root, and paths from there (``ucf101/Archery/v_1.avi``); remote workers then
         need their copy of that folder as ``--root``. The classes are those of the first catalog,
         then the new classes of the others. Labels follow by name.
 

@@ -23,7 +23,7 @@ def chained(
     """Recordings and their labels, in the order of their first files: files in which ``pattern``
     finds the same groups are one, in natural order. Other files stay as they are. The log names
     files that seem to be missing. Raises CatalogError, also if the numbers of a recording begin
-    anew: then its files are those of several."""
+    again: then its files are those of several."""
     try:
         compiled = re.compile(pattern)
     except re.error as error:
@@ -50,7 +50,7 @@ def chained(
         if anew := begins_anew(pieces):
             raise CatalogError(
                 f"{source}: by chain={pattern!r}, {named(anew[0])} and {named(anew[1])} are one "
-                "recording, and its numbers begin anew there: name what tells them apart in a "
+                "recording, and its numbers begin again there: name what tells them apart in a "
                 "group of the pattern, or give the files of each recording as a list of paths"
             )
         missing += gaps(pieces)

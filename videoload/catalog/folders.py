@@ -58,7 +58,7 @@ _log = Log(__name__)
 
 
 def holds_videos(root: Path) -> bool:
-    """Whether a video lies below a folder, as far as a short look tells."""
+    """Whether a video lies below a folder, as far as a short look shows."""
     files = (name for _, _, names in os.walk(root, followlinks=True) for name in ("", *names))
     found = any(name.lower().endswith(SUFFIXES) for name in islice(files, _MOST_LOOKED_AT))
     return found or next(files, None) is not None

@@ -96,7 +96,7 @@ def read_table(
 
 
 def classes_file(table: Path) -> Path:
-    """Where a scan writes the names of classes that its table alone does not tell."""
+    """Where a scan writes the names of classes that its table alone does not contain."""
     return table.with_name(f"{table.stem}.classes.txt")
 
 

@@ -1,7 +1,7 @@
 """`Client`: the trainer's end of the workers.
 
-A client owns the workers that it started and the addresses that other workers dial. Any number of
-streams share them.
+A client owns the workers that it started and the addresses that other workers connect to. Any
+number of streams share them.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ from videoload.wire.sockets import PIXEL_BYTES
 
 # The trainer holds one slot, tf.data may run a few ahead, and workers fill the others.
 _SLOTS = 8
-_MAX_FRAMES = 100_000  # of a sample, and matrices: what is told of them fits into a message
+_MAX_FRAMES = 100_000  # of a sample, and matrices: their metadata fits into a message
 _CLIPS, _FETCHED_CLIPS = 4, 16  # Slots per worker, in clips; if files come from another host.
 # Without slots=, the limits of their memory: bytes, share of what is left, and number.
 _MAX_BYTES, _SHARE, _FEWEST = 2 << 30, 0.75, 4
@@ -93,14 +93,14 @@ class Client:
       all trainings together, are decoded in each epoch.
 
     With ``listen``, the first batch changes malloc for the whole process: it keeps the pages of
-    large buffers. libzmq allocates each message anew, and the page faults cost a third of a
+    large buffers. libzmq allocates memory for each message, and the page faults cost a third of a
     millisecond per clip. ``videoload.native.switch_off("malloc")`` before that prevents it.
 
     Args:
         workers: Worker processes to start on this host, 0 or more. None, the default: one per core
             that this process may use (affinity and cgroup quota), divided by torchrun's
             ``LOCAL_WORLD_SIZE``.
-        listen: Address or addresses that workers of other hosts dial, ``"tcp://0.0.0.0:5555"``;
+        listen: Address or addresses that workers of other hosts connect to, ``"tcp://0.0.0.0:5555"``;
             ``"tcp://0.0.0.0:*"`` takes a free port. None, the default: no other hosts.
         keys: Folder with the trainer's CURVE keys, as made by ``videoload keygen``. An address that
             other hosts can reach needs them. None, the default: no keys.
@@ -138,7 +138,7 @@ class Client:
             None, the default: all users of this host do, if the port is on loopback.
 
     Attributes:
-        endpoints: The addresses that workers can dial, with their ports: tuple of str, empty
+        endpoints: The addresses that workers can connect to, with their ports: tuple of str, empty
             without ``listen``.
         metrics_port: The port of ``/metrics``: int, or None.
 
@@ -261,9 +261,9 @@ class Client:
 
         The clips of each batch and their pixels follow from the arguments alone: not from the
         number of workers, their hosts, their speed or their end. Nothing is decoded before the
-        stream is read. If ``clip.size`` is None, a worker tells the size of a first video. With
+        stream is read. If ``clip.size`` is None, a worker reports the size of a first video. With
         ``sampling="dense"``, the workers read the index of each video and count its windows, if the
-        catalog does not tell them (``videoload scan --output``), or for ``fps`` and ``hop_s``; with
+        catalog does not have them (``videoload scan --output``), or for ``fps`` and ``hop_s``; with
         ``buckets`` they count its frames.
 
         Args:
@@ -286,7 +286,7 @@ class Client:
             SpecError: The arguments contradict each other, or the catalog cannot give such clips.
             TransformError: The transform is another one here than workers import.
             StorageError: The catalog's root is a URL, and the extra ``[remote]`` is not installed.
-            TooManyBadVideos: ``clip.size`` is None, and no video of the catalog tells the native
+            TooManyBadVideos: ``clip.size`` is None, and no video of the catalog has a native
                 size.
             MemoryError: There is no shared memory for the slots, or they need more than nine
                 tenths of what is left on this host or within the limit of its container.
@@ -425,7 +425,7 @@ class Client:
         self, seen: list[tuple[Ints, OpenStream]], task: Count, rows: Catalog
     ) -> Iterator[tuple[int, Any]]:
         """As `run`, for a plan. What this host has the files of, processes of its own look at: the
-        plan does not rest on the word of a worker that has dialled in. Their streams are added to
+        plan does not rest on the report of a remote worker. Their streams are added to
         ``seen``, with the rows of each."""
         is_own = np.zeros(len(rows), bool)
         if self.endpoints and rows.root is not None and not is_url(str(rows.root)):

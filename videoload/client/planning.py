@@ -35,7 +35,7 @@ def planned(
     catalog: Catalog, spec: SampleSpec, options: CheckedOptions, read: Read, read_sizes: Read
 ) -> tuple[Catalog, SampleSpec, Plan]:
     """The plan of a stream, and all that it is made of: windows of videos, or frames of clips of
-    any length, are counted by ``read`` where the catalog does not tell them, and a missing size is
+    any length, are counted by ``read`` where the catalog does not have them, and a missing size is
     found by ``read_sizes``. The log has what may be meant otherwise. Raises SpecError."""
     check_lengths(catalog, spec, options)
     catalog = counted(catalog, spec, _telling(read), options["buckets"])

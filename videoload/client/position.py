@@ -177,7 +177,7 @@ class Position(keras.callbacks.Callback):  # type: ignore[misc]  # Keras comes w
     def on_train_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:
         """Count the batch, and save when it is time."""
         at_once = getattr(self.model, "steps_per_execution", 1)
-        batch -= batch % at_once  # some versions of Keras tell its first batch, others its last
+        batch -= batch % at_once  # some versions of Keras pass its first batch, others its last
         self.batches = self._fitted = self._epoch_began + batch + at_once
         if self._stop.is_set():
             self.model.stop_training = True

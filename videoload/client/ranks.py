@@ -1,4 +1,4 @@
-"""The ranks of a training, as its launcher tells them: how many there are, and on this host."""
+"""The ranks of a training run, as its launcher sets them: how many there are, and on this host."""
 
 from __future__ import annotations
 

@@ -125,7 +125,7 @@ def decode_serially(
         SpecError: The arguments contradict each other, or the catalog cannot give such clips.
         VideoError: A clip cannot be decoded, with ``on_error="raise"``.
         TooManyBadVideos: More videos are bad than ``max_bad`` allows; or ``clip.size`` is None and
-            no video of the catalog tells the native size.
+            no video of the catalog has a native size.
         TransformError: The transform cannot be imported, or failed.
     """
     own = checked_options(batch_size, **options)

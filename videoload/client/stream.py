@@ -240,14 +240,15 @@ class Stream(Generic[C]):
         its epoch.
 
         The number of ranks may be another one, where ranks times ``batch_size`` is the same: each
-        step has the same samples, shared out anew. That needs ``drop_remainder``, a ``batch_size``
+        step has the same samples, shared out again. That needs ``drop_remainder``, a ``batch_size``
         that the crops of a clip divide, and neither a mixture nor ``balance="class"``.
 
         Args:
             state: What `state_dict` returned, on any rank of a stream of the same arguments.
 
         Raises:
-            VideoloadError: It is of another stream, or of a number of ranks that cannot go on here.
+            VideoloadError: It is of another stream, or of a number of ranks that cannot resume
+                here.
             SpecError: It is incomplete, or with ``ordered=False`` of the middle of an epoch.
         """
         own = self.state_dict()

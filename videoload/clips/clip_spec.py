@@ -105,7 +105,7 @@ class ClipSpec:
             ``"random"``: anywhere it fits. ``"uniform"``: ``clips_per_video`` starts, evenly from
             the first possible to the last, as usual for testing (Wang et al. 2018, Non-local Neural
             Networks). ``"dense"``: every window, ``hop`` frames or ``hop_s`` seconds apart. If the
-            catalog does not tell how many windows a video has, the indexes of all videos are read
+            catalog does not say how many windows a video has, the indexes of all videos are read
             when the stream is made. ``"at"``: the row's moment (``at`` or ``at_s`` of the catalog)
             is frame number ``T // 2`` of the clip, counted from 0: the middle one, or of an even
             number the second of the two in the middle. A moment in seconds means the frame that a
@@ -221,7 +221,7 @@ class ClipSpec:
         audio_channels: 1, the default: mono. 2: stereo, [2, samples].
         transform: A function of a module, or ``"package.module:function"``. The worker calls it
             with each clip and a numpy.random.Generator seeded for the clip. It returns a clip of
-            the same shape and type, or what ``output`` says. Workers that dial in must allow the
+            the same shape and type, or what ``output`` says. Remote workers must allow the
             module (``--allow``). Default None.
         output: (shape, type) of what ``transform`` returns for a clip, if that is not a clip as
             above: ``((16, 112, 112, 3), "float32")``. Default None.

@@ -2,7 +2,8 @@
 
 A clip says which frames it shows: n is a frame of the video, and -1 is a missing one, which is
 black. ``-2 - n`` is frame n in the place of one beyond the ends, which ``edges="hold"`` repeats. So
-one number says what is decoded, what is told (-1: not a frame of the video), and whose label it is.
+one number says what is decoded, what is reported (-1: not a frame of the video), and whose label it
+is.
 """
 
 from __future__ import annotations

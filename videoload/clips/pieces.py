@@ -105,7 +105,7 @@ class Pieces:
 
 
 def _length_s(info: VideoInfo) -> Fraction:
-    """How long a video lasts, in seconds; 0 if it does not tell."""
+    """How long a video lasts, in seconds; 0 if unknown."""
     if info.times is None or info.num_frames < 2:
         return info.num_frames / info.fps if info.fps else Fraction()
     return Fraction(info.file_summary[1])

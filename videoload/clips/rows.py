@@ -1,4 +1,4 @@
-"""The one record of a row: of a catalog, and as a worker is told it with each clip of it."""
+"""The one record of a row: of a catalog, and as a worker gets it with each clip of it."""
 
 from __future__ import annotations
 
@@ -54,10 +54,10 @@ class Video(
         height: The same. Default None.
         fingerprint: What each copy of the file has in common, as ``videoload scan`` finds it.
             Workers of other hosts must have such a copy, if the trainer has none. Default None.
-        boxes: As workers are told it: float32 [n, 4], the box of all frames, or of those from
+        boxes: As workers get it: float32 [n, 4], the box of all frames, or of those from
             ``start`` on; NaN, or no area: a frame has none. Default b"".
-        steps: As workers are told it: when each step is shown. Default None.
-        places: As workers are told it: where the bytes of each file were seen when it was listed,
+        steps: As workers get it: when each step is shown. Default None.
+        places: As workers get it: where the bytes of each file were seen when it was listed,
             if that is a part of another file: a hint, which decides nothing. Default b"".
     """
 
@@ -109,7 +109,7 @@ COLUMNS: dict[str, tuple[str, Any]] = {
     "fingerprint": ("fingerprints", UNKNOWN),
     "places": ("places", np.bytes_(b"")),  # without the zeros at their ends
 }
-# These make no other segment of a file. Workers are told all the others, which decide its clips;
+# These make no other segment of a file. Workers get all the others, which decide its clips;
 # places; and boxes where they are used.
 OF_FILE = frozenset(("label", "frames", "width", "height", "fingerprint", "places"))
 

@@ -1,4 +1,5 @@
-"""What a worker tells of each sample beside its pixels, as one record of numbers. Pure."""
+"""The metadata of each sample, which a worker sends beside its pixels, as one record of numbers.
+Pure."""
 
 from __future__ import annotations
 
@@ -36,8 +37,8 @@ def matrices(spec: SampleSpec) -> int:
 
 
 def info_in(told: bytes, samples: int, spec: SampleSpec) -> SampleInfo:
-    """What a worker tells of samples, out of its bytes. Raises ValueError if they cannot be of so
-    many samples of this spec."""
+    """Return the metadata of samples, from a worker's bytes. Raises ValueError if they cannot be of
+    so many samples of this spec."""
     kind = info_type(spec)
     if len(told) != samples * kind.itemsize:
         raise ValueError(

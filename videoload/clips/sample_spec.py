@@ -281,7 +281,7 @@ def frames_shape(spec: SampleSpec) -> tuple[int, ...]:
 
 
 def reported_shape(spec: SampleSpec) -> tuple[int, ...]:
-    """Shape of the frame numbers that a worker tells of a sample: as `frames_shape`, or those of
+    """Shape of the frame numbers that a worker reports of a sample: as `frames_shape`, or those of
     all parts one after the other, if parts have offsets of their own."""
     shape = frames_shape(spec)
     if not spec.has_offsets:

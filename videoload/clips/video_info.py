@@ -27,7 +27,7 @@ class VideoInfo(NamedTuple):
     ``quarter_turns`` times by 90 degrees, and then mirrored left to right if ``mirrored``. If the
     frames come at uneven distances, ``times`` has the time of each, in seconds from the first.
     ``begin_stream_s`` is when the first is shown, in seconds of the container, where its sound is;
-    None if nothing tells. ``pixel_aspect_ratio`` is the width of a stored pixel by its height, as
+    None if unknown. ``pixel_aspect_ratio`` is the width of a stored pixel by its height, as
     players show it. ``late`` is how many seconds after the beginning of the file the first frame is
     shown. ``keys``: the frames at which decoding can begin, int64 in rising order, the first one
     among them; None: all.

@@ -161,7 +161,7 @@ def _write(piece: AudioFrame, begin: int, out: npt.NDArray[Any]) -> None:
     """Write samples of a piece, from number ``begin`` on. Reads its memory: ``to_ndarray`` takes as
     long as to decode it."""
     channels, end = len(out), begin + out.shape[1]
-    planes = cast(Any, piece.planes)[:channels]  # PyAV tells one too many for eight
+    planes = cast(Any, piece.planes)[:channels]  # PyAV reports one too many for eight
     if piece.format.is_packed:
         flat = np.frombuffer(planes[0], out.dtype, piece.samples * channels)
         out[:] = flat.reshape(-1, channels)[begin:end].T

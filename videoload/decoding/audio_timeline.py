@@ -80,7 +80,7 @@ class Placing:
         self.end = end
 
     def begin(self, pts: int | None, samples: int) -> int | None:
-        """Where a piece of so many samples begins, by its time in ticks; None if nothing tells."""
+        """Where a piece of so many samples begins, by its time in ticks; None if unknown."""
         at = self.end
         if pts is not None:
             stated = (2 * pts * self._samples + self._ticks) // (2 * self._ticks)

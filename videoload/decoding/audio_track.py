@@ -1,12 +1,12 @@
 """The sound of a file, decoded around a clip: see `timeline` for the rule.
 
-What comes out depends on the bytes of the file and on the moment alone. So each clip gets a decoder
-that has decoded nothing else, because some decoders draw noise and go on drawing. It begins at the
-last packet at or before a fixed time before the clip, which is long enough for what decoders carry
-over from one packet to the next.
+What is decoded depends on the bytes of the file and on the moment alone. So each clip gets a
+decoder that has decoded nothing else, because some decoders draw noise and go on drawing. It begins
+at the last packet at or before a fixed time before the clip, which is long enough for what decoders
+carry over from one packet to the next.
 
-So each clip opens its file anew, too: what FFmpeg finds in an open file depends on what it has read
-there before. Beside the pixels of the clip, that takes no time that was seen.
+So each clip opens its file again, too: what FFmpeg finds in an open file depends on what it has
+read there before. Beside the pixels of the clip, that takes no time that was seen.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ class Track:
             yield cast("SoundPacket", packet)
 
     def _probe(self) -> None:
-        """Decode the first two pieces: they tell where whole pieces begin."""
+        """Decode the first two pieces: they show where whole pieces begin."""
         frames = self._decoded
         for packet in islice(self._following, _MOST_PROBED):
             if self._first is None:
@@ -240,7 +240,7 @@ def _set_up(context: AudioCodecContext) -> list[int]:
     context.thread_type = "NONE"
     context.thread_count = 1
     # PyAV frees what a layout with an order of its own refers to with each object that it makes of
-    # it. So it is asked for once, and the decoder is told another one before that object goes.
+    # it. So it is asked for once, and the decoder gets another one before that object goes.
     layout = context.layout
     if _OWN not in layout.name:
         return []
@@ -270,8 +270,8 @@ def _open(file: VideoFile) -> InputContainer:
 
 
 def _headers_tell(container: InputContainer) -> bool:
-    """Whether headers tell all of the sound, as far as they were read: FFmpeg has no best stream of
-    those whose rate or channels it does not know yet."""
+    """Whether headers describe all of the audio, as far as they were read: FFmpeg has no best
+    stream of those whose rate or channels it does not know yet."""
     sounds = len(container.streams.audio)
     if sounds > 1 or not (
         container.format.name == "avi" or container.format.name.startswith("mov")

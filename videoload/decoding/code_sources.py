@@ -1,8 +1,8 @@
 """The source files behind a user's function.
 
 Every process of a training must run the same code, or batches depend on who made them. A digest of
-each file tells. The files are those of the function's module, and of the modules in the same folder
-or package that were imported with it. Installed packages have versions.
+each file imports. The files are those of the function's module, and of the modules in the same
+folder or package that were imported with it. Installed packages have versions.
 """
 
 from __future__ import annotations

@@ -191,7 +191,7 @@ class Decoder:
     def report(
         self, path: str, tick: Tick = lambda: None
     ) -> tuple[VideoIndex, complete_decode.Report]:
-        """The index of a file, and what a complete decode tells of it. Raises VideoError also if
+        """The index of a file, and what a complete decode found. Raises VideoError also if
         there is a kind of frames that cannot be scaled."""
         index, found = self.videos.report(path, tick)
         out = np.empty((1, *_SMALL.shape), np.uint8)
@@ -211,7 +211,7 @@ class Decoder:
         return self.videos.fingerprint(path, salt)
 
     def version(self, path: str) -> int:
-        """63 bits that differ if the file here was changed or replaced; 0: nobody can tell."""
+        """63 bits that differ if the file here was changed or replaced; 0: unknown."""
         return self.videos.version(path)
 
     def begin(self) -> None:

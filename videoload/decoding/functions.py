@@ -41,7 +41,7 @@ _log = Log(__name__)
 
 Function = Callable[..., object]
 
-_SLOW_S = 0.25  # a call that takes longer than a heartbeat is told to the trainer
+_SLOW_S = 0.25  # a call that takes longer than a heartbeat is reported to the trainer
 _limiting = threading.RLock()  # overlapping limits would leave one behind
 
 

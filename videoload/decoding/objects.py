@@ -29,7 +29,7 @@ from xxhash import xxh3_64
 from videoload.decoding.code_sources import own_modules
 
 _PLAIN = (type(None), bool, int, float, complex, str, bytes)
-_SHOWN = 60  # characters of a value; its digest tells the rest
+_SHOWN = 60  # characters of a value; its digest covers the rest
 _MAX_BYTES = 1 << 26  # of an array
 _MOST = 10_000  # texts
 _EMPTY, _OBJECT, _STATE, _CODE = "an empty ", "an object of ", "the state of ", ", code "

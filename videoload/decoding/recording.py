@@ -1,7 +1,7 @@
 """`Recording`: one video file, or several that are its pieces, as an array of its frames.
 
 Frames that are asked for are those of a clip, made as `decoding` makes it: so they have the same
-pixels. The file that was read last is kept open, and reading goes on where the last call ended, so
+pixels. The file that was read last is kept open, and reading resumes where the last call ended, so
 frames that are asked for in order are each decoded once.
 """
 
@@ -107,7 +107,7 @@ class Recording:
     Attributes:
         path: The file, as it was given to `open`; of several, as a row of a catalog has them: str.
         size: (height, width) of the frames that it gives, in pixels: tuple of two int.
-        fps: Frames per second, on average; 0 if the file does not tell: float.
+        fps: Frames per second, on average; 0 if unknown: float.
         is_proven: Whether the number of frames was proven without decoding: bool.
     """
 
@@ -171,7 +171,7 @@ class Recording:
     @property
     def times(self) -> npt.NDArray[np.float64]:
         """When a player shows each frame, in seconds from the first one: float64 [n], read-only.
-        NaN if the file does not tell."""
+        NaN if unknown."""
         if self._times is None:
             self._times = self._info.times_of(np.arange(len(self)))
             self._times.flags.writeable = False
@@ -242,7 +242,7 @@ class Recording:
 
         Raises:
             IndexError: The time lies before the first frame.
-            VideoError: As in `frames`; or the file tells no times.
+            VideoError: As in `frames`; or the file has no timestamps.
         """
         times = self.times
         if not times[-1] >= 0:
@@ -322,7 +322,7 @@ class Recording:
 
 
 class _Reader(threading.local):
-    """What reads a recording: each thread has its own, and a forked process begins anew."""
+    """What reads a recording: each thread has its own, and a forked process begins again."""
 
     def __init__(self, root: str, folders: CacheDirectories) -> None:
         self._of, self._process = (root, folders), 0

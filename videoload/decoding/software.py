@@ -1,5 +1,5 @@
-"""What decides the clips besides the videos: FFmpeg, the processor, and our own code. Workers tell
-it when they dial in, so that different workers are noticed.
+"""What decides the clips besides the videos: FFmpeg, the processor, and our own code. Workers
+report it when they connect, so that different workers are noticed.
 
 Versions identify FFmpeg. The name of a processor is not enough: swscale has code for many kinds,
 and some of it rounds differently (on x86-64, RGB without SSSE3). So every process scales and

@@ -55,7 +55,7 @@ class OpenVideos(Protocol):
 
 @dataclass(frozen=True)
 class DecodingTools:
-    """What a decoder has for all videos below its root. ``position``: reading goes on where the
+    """What a decoder has for all videos below its root. ``position``: reading resumes where the
     last clip has ended."""
 
     videos: Videos

@@ -121,7 +121,7 @@ class Videos:
         return retry_if_replaced(path, lambda: self.find_file(path, tick))[1]
 
     def report(self, path: str, tick: Tick) -> tuple[VideoIndex, Report]:
-        """Return the index of a file, and what a complete decode tells of it."""
+        """Return the index of a file, and what a complete decode found."""
 
         def read() -> tuple[VideoIndex, Report]:
             with self.storage.reading(path, tick):
@@ -157,7 +157,7 @@ class Videos:
         return prints[salt]
 
     def version(self, path: str) -> int:
-        """Return 63 bits that differ if a file here was changed or replaced; 0: nobody can tell."""
+        """Return 63 bits that differ if a file here was changed or replaced; 0: unknown."""
         parts = (part for part in parts_of(path) if len(pieces_of(part)) > 1)
         recordings = filter(None, map(self._unchanged, parts))
         known = {file: b for each in recordings for file, b in each.files.items()}

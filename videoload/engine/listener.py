@@ -1,4 +1,5 @@
-"""The sockets of a client: the addresses where workers dial in, and what its I/O thread polls."""
+"""The sockets of a client: the addresses where remote workers connect, and what its I/O thread
+polls."""
 
 from __future__ import annotations
 
@@ -35,7 +36,7 @@ class Listener:
         self._calls = calls
         self._refusals = refusals
         self._authenticator: KeyAuthenticator | None = None
-        self._poller: zmq.Poller | None = None  # made anew when the channels change
+        self._poller: zmq.Poller | None = None  # rebuilt when the channels change
         self._channels: dict[socket.socket, bool] = {}
         self._inspect_at = 0.0
 
@@ -78,7 +79,7 @@ class Listener:
 
     @property
     def endpoints(self) -> list[str]:
-        """The addresses for workers that dial in."""
+        """The addresses for remote workers."""
         return [router.endpoint for router in self.routers if router is not self.private]
 
     def poll(self, channels: dict[socket.socket, bool], until: float) -> Collection[object]:
@@ -115,7 +116,7 @@ class Listener:
                 yield got
 
     def inspect(self, ready: Collection[object]) -> None:
-        """Hang up on connections that cost too much, if it is time to look."""
+        """Close connections that cost too much, if it is time to look."""
         now = time.monotonic()
         events = (router.connections.events for router in self.routers)
         if now < self._inspect_at and not any(each in ready for each in events):

@@ -7,7 +7,8 @@ new one is admitted. There are two kinds of addresses:
 
   * The private one is for children of this process. A child proves itself with the token that it
     was given, and its pid must be the pid of a live child: no other process would be reaped.
-  * At the others, workers dial in (with a key, if keys are required), ``max_remote`` at most.
+  * At the others, remote workers connect (with a key, if keys are required), ``max_remote`` at
+    most.
 
 `Admission` decides on a HELLO, without sockets, processes or a clock. Only `Membership` changes who
 is here, in the I/O thread; others look. What happens to a worker's leases is the lease table's.
@@ -54,15 +55,15 @@ SAID = 300  # letters of what a worker says that are passed on
 _ALONE_S = 5.0  # without a worker while a consumer waits: warn
 _REMIND_S = 60.0
 _LOOK_S = 1.0
-_LATELY_S, _DEATHS = 120.0, 4096  # deaths of workers that are told, for so long
+_LATELY_S, _DEATHS = 120.0, 4096  # deaths of workers that are reported, for so long
 _COMINGS = 32  # workers that join at once, each in a line
 _REFUSED = 8  # workers whose refusal is shown
 
 
 @dataclass(eq=False, slots=True)
 class ConnectedWorker:
-    """A worker that is connected. ``is_child``: this process started it. ``number`` tells it from
-    others of its host name and pid: containers of one node may have both in common."""
+    """A worker that is connected. ``is_child``: this process started it. ``number`` distinguishes
+    it from others of its host name and pid: containers of one node may have both in common."""
 
     host: str
     pid: int
@@ -112,7 +113,7 @@ class Admitted(Generic[PeerT]):
 
 
 def workers_at_most(descriptors: int, used: int) -> int:
-    """How many workers may dial in if a process may open ``descriptors``, and needs ``used`` for
+    """How many workers may connect if a process may open ``descriptors``, and needs ``used`` for
     other things. Each worker takes one, and some are left for files of the trainer."""
     free = descriptors - used - min(_KEPT_FREE, descriptors // _KEPT_SHARE) - STRANGERS
     return max(1, min(_MAX_REMOTE, free))
@@ -165,7 +166,7 @@ class Admission(Generic[PeerT]):
                 f"{self._childrens}: FFmpeg (the package av) or videoload was replaced meanwhile, "
                 "and clips would differ; start the training again"
             )
-        # A worker dials again only between two leases, and forgets its leases.
+        # A worker reconnects only between two leases, and forgets its leases.
         replaces = tuple(
             other
             for other, worker in self.workers.items()
@@ -175,7 +176,7 @@ class Admission(Generic[PeerT]):
         return self._numbered(peer, worker, replaces)
 
     def remote(self, peer: PeerT, hello: Hello) -> Admitted[PeerT] | Refusal:
-        """Decide on the HELLO of a worker that dialled in."""
+        """Decide on the HELLO of a remote worker."""
         who = (hello.worker, hello.host, hello.pid)
         if self.software not in (None, without_version(hello.software)):
             _log.debug("%s:%d decodes with %s, this trainer with %s", hello.host, hello.pid,
@@ -189,7 +190,7 @@ class Admission(Generic[PeerT]):
         here = {other for other, worker in self.workers.items() if not worker.is_child} - {last}
         if len(here) >= self.max_remote and peer not in here:
             return Refusal(
-                f"{len(here)} workers have dialled in, and that is the most that this trainer "
+                f"{len(here)} remote workers are connected, and that is the most that this trainer "
                 f"takes: {_MAX_REMOTE}, or fewer if it may not open as many files (ulimit -Hn)",
                 warn=True,
             )
@@ -380,7 +381,7 @@ class Membership:
             self.remove(peer, died=False)
 
     def warn(self, command: Warn) -> None:
-        """A worker cannot do what others can. If it is paused, it is told why."""
+        """A worker cannot do what others can. If it is paused, it gets the reason."""
         text, peer = command.reason, command.worker
         assert isinstance(peer, Peer)
         if command.pause_s:

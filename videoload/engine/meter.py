@@ -31,7 +31,7 @@ class Meter:
         self, path: Callable[[int], str] = str, storage: Callable[[], str] = str,
         function: str = "", lost: Callable[[], str] = str,
     ) -> None:  # fmt: skip
-        """``path`` gives the path of a video. ``storage`` tells what that of the videos says
+        """``path`` gives the path of a video. ``storage`` returns what that of the videos reports
         instead of giving them, ``function`` what of the user's makes clips, and ``lost`` which
         workers died or are silent."""
         self.copied = 0
@@ -179,7 +179,7 @@ class Meter:
             self._book()
             taken, waiting, now = list(self._taken), dict(self._waiting), time.monotonic()
         since = now - window_s
-        # A few steps before the window tell what a pause is.
+        # A few steps before the window show what a pause is.
         taken = taken[max(0, bisect_right(taken, since, key=_got) - _STEPS_BEFORE) :]
         works = self.work(since)
         measured = [worker._replace(work=works.get(worker.name, NO_WORK)) for worker in workers]

@@ -39,7 +39,8 @@ from videoload.worker.supervisor import Supervisor
 
 _log = Log(__name__)
 
-# malloc keeps no block above 32 MB. A larger answer would be allocated anew, and come half as fast.
+# malloc keeps no block above 32 MB. A larger answer would be allocated again, and come half as
+# fast.
 _LEASE_BYTES = 31 << 20
 _GROW_BYTES = 64 << 20  # of new slots in a tick: 20 ms
 _TOLD_BYTES = 64  # about a clip, beside its `SampleInfo`: three numbers
@@ -94,7 +95,7 @@ class OpenStream:
     loans: dict[int, Loan] = field(default_factory=dict)  # by slot; consumers add to it
     error: VideoloadError | None = None
     step: int = -1  # the last one that any reader took
-    row_of: Callable[[int], Video] = field(init=False)  # rows, as workers are told them
+    row_of: Callable[[int], Video] = field(init=False)  # rows, as workers get them
     layouts: dict[Shape, BatchLayout] = field(init=False)
     changed: dict[str, None] = field(default_factory=dict)
     versions: npt.NDArray[np.int64] = field(init=False)  # of files, as they were used last
@@ -152,7 +153,7 @@ class OpenStream:
         )
 
     def is_changed(self, video: int, version: int) -> bool:
-        """A clip came of this version of a video's file, 0 if nobody can tell. Returns whether the
+        """A clip came of this version of a video's file, 0 if unknown. Returns whether the
         clip before it was of another one."""
         before = int(self.versions[video])
         self.versions[video] = version
@@ -205,7 +206,7 @@ class OpenStream:
 class OpenStreams:
     """The streams of a client, and their readers. All of it belongs to the I/O thread.
 
-    ``listens``: workers of other hosts may dial in.
+    ``listens``: remote workers may connect.
     """
 
     table: Scheduler

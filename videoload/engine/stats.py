@@ -132,7 +132,7 @@ class StreamStats:
         utilisation: Share of their time, 0 to 1, that the workers decoded. Default 0.
         steps_per_s: Batches per second. Default 0.
         max_steps_per_s: Batches per second that the trainer would take if it never waited, as
-            its steps tell. Infinity if it only waits. Default 0.
+            derived from its steps. Infinity if it only waits. Default 0.
         clip_times: Where the time of a clip goes. Default: zeros.
         slowest_files: Up to 8 files whose clips take longest. Default: none.
         frame_store_hit_ratio: Share, 0 to 1, of the clips whose frames all came from the frame

@@ -2,8 +2,8 @@
 
 The number of workers is demand divided by the mean rate of a worker, as the autoscaler of tf.data's
 service computes it. *Demand* is the clips per second that the trainer would take if it never
-waited; its steps tell. The *rate* is the clips per second of a worker while it decodes. Neither
-depends on who waits for whom at the moment. So one look at a slow stream tells what a fast one
+waited; its steps show it. The *rate* is the clips per second of a worker while it decodes. Neither
+depends on who waits for whom at the moment. So one look at a slow stream shows what a fast one
 needs.
 
 More workers help only if decoding is the slow part. So the other causes are checked first, and the

@@ -68,7 +68,7 @@ def figures(
     taken: Sequence[Taken], waiting: Mapping[int, float], now: float, since: float = -math.inf
 ) -> Figures:
     """The figures of the time ``since``. ``taken`` are batches in the order in which readers got
-    them. ``waiting`` tells since when each reader that waits now does so."""
+    them. ``waiting`` has since when each reader that waits now does so."""
     going_on = [Taken(reader, requested, now, 0) for reader, requested in waiting.items()]
     got = [each for each in taken if each.got > since]
     spans: list[tuple[float, float]] = []  # each batch's step and wait

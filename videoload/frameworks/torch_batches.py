@@ -103,7 +103,7 @@ class Buffers:
         self._pins = True
 
     def fill(self, at: int, source: Any) -> Any:
-        """The values of ``source`` in memory ``at``, which is made anew if they do not fit."""
+        """The values of ``source`` in memory ``at``, which is rebuilt if they do not fit."""
         if at == len(self._tensors):
             self._tensors.append(source.new_empty(0))
         if self._tensors[at].numel() < source.numel():
@@ -365,7 +365,7 @@ class NumpyModel:
         return (said.float() if said.is_floating_point() else said).cpu().numpy()
 
     def state_dict(self) -> dict[str, Any]:
-        """The weights of the module, and what is done with its input: what tells it from others."""
+        """The weights of the module, and what is done with its input: which identifies it."""
         import torch
 
         numbers = self._numbers

@@ -1,1 +1,1 @@
-"""The order of a stream: which clip comes where, and what replaces a bad one."""
+"""The order of a stream: which clip stands where, and what replaces a bad one."""

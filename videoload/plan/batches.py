@@ -101,7 +101,7 @@ class BatchInfo(NamedTuple):
         it is asked for, so the clips must still be referenced. "": there are no clips.
 
         Raises:
-            VideoloadError: Nobody refers to the clips any more.
+            VideoloadError: The clips are no longer referenced.
         """
         return self.digest_of()
 

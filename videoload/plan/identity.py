@@ -1,6 +1,6 @@
 """What a stream is: two streams with the same identity give the same batches.
 
-A saved identity tells which setting differs from the one of today.
+A saved identity shows which setting differs from the one of today.
 """
 
 from __future__ import annotations

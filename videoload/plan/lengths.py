@@ -90,7 +90,7 @@ class Lengths:
         is_short = whole & (frames - self._catalog._table.column("start") < takes)
         ends_s = self._catalog._table.column("end_s")
         late = ends_s > self._seconds + 1.001 * self._seconds / frames  # a table may round by one
-        late &= self._clip.leader.seconds == "picture"  # else nobody told when the picture begins
+        late &= self._clip.leader.seconds == "picture"  # else it is unknown when the picture begins
         found: tuple[tuple[Flags, int, str, Callable[[int], str]], ...] = (
             (seen & (ends > frames), rows,
              "rows end after the last frame of their file; they are shortened",
@@ -125,7 +125,7 @@ class Lengths:
         wrong = np.zeros(len(seen), bool)
         if counted is None:
             return self._frames, wrong
-        # Where time decides, the rates of files do, and nobody tells them.
+        # Where time decides, the rates of files do, and they are unknown.
         by_time = table.seconds is not None or clip.fps is not None or clip.hop_s is not None
         if len(self._clip.clips) == 1 and not by_time:
             starts, ends, _ = table.segments

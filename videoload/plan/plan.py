@@ -1,4 +1,4 @@
-"""Which clip comes where in the stream, by random access.
+"""Which clip stands where in the stream, by random access.
 
 ``plan[step]`` is the step-th batch of an endless stream of epochs: a pure function of catalog, clip
 spec, batch size, seed and shard. No other step has to be drawn before it, so it costs nothing to

@@ -1,4 +1,4 @@
-"""Which clip comes where if rows have weights. Pure, by random access.
+"""Which clip stands where if rows have weights. Pure, by random access.
 
 Weights lie side by side on a line. An epoch of n clips takes n points of it at equal distances, and
 where the first one is, is drawn for each epoch (systematic sampling: Cochran 1977, Sampling

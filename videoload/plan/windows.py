@@ -2,7 +2,7 @@
 has, as which size frames are shown, which size the clips have if the spec names none, and what is
 worth a warning. Pure.
 
-A catalog often does not tell: its files have other rates, or were never scanned. Then one pass over
+A catalog often does not know: its files have other rates, or were never scanned. Then one pass over
 the indexes of all videos counts, before the stream is planned. `Read` is that pass: through a
 client's workers, or in this process.
 """
@@ -50,8 +50,8 @@ def counted(
     catalog: Catalog, spec: SampleSpec, read: Read, buckets: Sequence[int] | None = None
 ) -> Catalog:
     """The catalog, with what `count_windows` gives of each video if it does not follow from its
-    frame counts, and with the sizes of its frames if they decide and it does not tell. A video that
-    cannot be read counts as one window, or one frame, of a square: the stream will name it."""
+    frame counts, and with the sizes of its frames if they decide and it does not have them. A video
+    that cannot be read counts as one window, or one frame, of a square: the stream will name it."""
     decide, sized = do_lengths_decide(spec, buckets), has_sizes(spec)
     if not decide and not sized:
         return catalog

@@ -1,7 +1,7 @@
 """One complete decode of a file that does not prove its frames: how many there are, and what each
 looks like.
 
-It runs in one thread: workers decode side by side already, and what it tells is kept.
+It runs in one thread: workers decode side by side already, and its result is cached.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class Report(NamedTuple):
-    """What a complete decode tells people about a file: ``frames`` that came out, ``refused``
+    """What a complete decode found, for people: ``frames`` that came out, ``refused``
     packets, ``repaired`` frames. ``kinds``: the first frame of each kind to be scaled."""
 
     container: str

@@ -70,8 +70,8 @@ def checksum_of(packet: VideoPacket) -> int:
 
 
 def changes_decoding(packet: VideoPacket) -> bool:
-    """Whether the container tells the decoder to drop the picture, or to go on with other settings:
-    a decoder that starts later would not know them."""
+    """Whether the container tells the decoder to drop the picture, or to continue with other
+    settings: a decoder that starts later would not know them."""
     return packet.is_discard or packet.has_sidedata("new_extradata")
 
 
@@ -243,7 +243,7 @@ def open_container(
     file: VideoFile, *, decodes: bool = True, source: Source | None = None
 ) -> InputContainer:
     """A file as FFmpeg opens it, by its own ``source`` or another one. Unless it ``decodes``, only
-    headers tell what is in it: FFmpeg decodes the first picture otherwise. Raises
+    headers describe it: FFmpeg decodes the first picture otherwise. Raises
     BrokenFileError."""
     more = {} if decodes else _HEADERS_ONLY
     source = source or file.ffmpeg_source

@@ -1,8 +1,8 @@
 """How the frames of a file are shown: turned, mirrored, cut at their edges.
 
-Containers tell it, and pictures of some codecs as well (H.264 and HEVC in a message, JPEG in its
-EXIF). FFmpeg joins what both say and tells it with a decoded frame, whatever the container. Only
-what a container cuts off is not told there.
+Containers contain it, and pictures of some codecs as well (H.264 and HEVC in a message, JPEG in its
+EXIF). FFmpeg joins both and returns them with a decoded frame, whatever the container, but for what
+a container cuts off.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ def orientation_of(frame: VideoFrame) -> tuple[int, bool]:
 
 
 def _cut_by_container(opened: OpenedVideo) -> tuple[int, int, int, int]:
-    """What a container cuts off. PyAV does not tell, but a copy of the file's header does."""
+    """What a container cuts off. PyAV does not return it, but a copy of the file's header does."""
     header = io.BytesIO()
     with suppress(*REFUSALS), av.open(header, "w", format="matroska") as empty:
         copy = empty.add_stream_from_template(opened.stream, opaque=True)  # without an encoder

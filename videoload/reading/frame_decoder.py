@@ -47,7 +47,8 @@ class FrameDecoder:
     def __init__(
         self, context: VideoCodecContext, parameters: Mapping[str, Any], *, strict: bool
     ) -> None:
-        """``parameters``: what the container told ``context``, which has decoded nothing."""
+        """``parameters``: the parameters that the container gave ``context``, which has decoded
+        nothing."""
         self.parameters = parameters
         self.used = False
         self.is_strict = strict
@@ -112,8 +113,8 @@ class FrameDecoder:
 
 
 def container_parameters(context: VideoCodecContext) -> dict[str, Any]:
-    """What a container tells a decoder that has decoded nothing; without a tag that is not ASCII,
-    which PyAV can neither tell nor take."""
+    """The parameters that a container gives a decoder that has decoded nothing; without a tag that
+    is not ASCII, which PyAV can neither return nor take."""
     parameters = {}
     for name in _PARAMETERS:
         try:

@@ -9,18 +9,17 @@ own have given their frames, and none of them is damaged: a damaged picture may 
 pictures that refer to it, which do not say so. While there is no complaint, all ways to a frame
 give the same pixels.
 
-**Pictures that nobody refers to are left out** if they are not wanted. Nothing else changes without
+**Non-reference pictures are left out** if they are not wanted. Nothing else changes without
 them, as long as nothing is damaged.
 
 **After a complaint, one canonical route**: for each group of pictures, a fresh and tolerant decoder
-takes the packets from its key frame to the one of the wanted frame, and leaves out all pictures
-that nobody refers to, but for a wanted one, which is decoded as if alone. It skips what it refuses
+takes the packets from its key frame to the one of the wanted frame, and leaves out all
+non-reference pictures, but for a wanted one, which is decoded as if alone. It skips what it refuses
 and keeps what it repairs. A picture that it refuses keeps its number and shows the picture before
-it, of those that came out.
-If only a complete decode told the order, the route begins at the beginning of the file, and each
-frame must have its checksum.
+it, of those that came out. If only a complete decode gave the order, the route begins at the
+beginning of the file, and each frame must have its checksum.
 
-So what comes out depends on the bytes of the file alone, and not on what was decoded before or by
+So what is decoded depends on the bytes of the file alone, and not on what was decoded before or by
 which worker. Everything runs in one thread.
 """
 
@@ -48,7 +47,7 @@ Use = Callable[[int, VideoFrame], None]  # takes a frame by its ordinal
 
 # Decoders that complain of damaged pictures, and show in none what their memory held before, or
 # what the pictures before a key frame left behind. So they go on at another key frame, and their
-# frames may be kept while they decode. All others are made anew for each group, and keep none.
+# frames may be kept while they decode. All others are rebuilt for each group, and keep none.
 _CLEAN = {"h264", "libdav1d", "mjpeg", "rawvideo"}
 _AT_ONCE, _EARLIER = 16, 8  # packets behind a start, and starts before it
 _MAX_GROUPS = 64  # are searched for a picture in the place of one that is refused
@@ -63,7 +62,7 @@ class _ComplaintError(Exception):
 
 
 class ReadPosition:
-    """Where reading has ended in an open file, so that it can go on from there."""
+    """Where reading has ended in an open file, so that it can resume there."""
 
     def __init__(self) -> None:
         self.video: VideoReader | None = None
@@ -100,7 +99,7 @@ def read_frames(
         read_canonically(opened, order, wanted, use, tick)
         return False
     finally:
-        opened.file.check()  # it was not written anew meanwhile
+        opened.file.check()  # it was not rewritten meanwhile
 
 
 def _read_strictly(
@@ -176,7 +175,7 @@ def _read_run(
     tick: Tick,
 ) -> None:
     """Read frames of a run. At some recovery points of H.264 a strict decoder complains at once:
-    it is told to forget what it has never seen. Then it begins at an earlier one. (The DV decoder
+    it has to forget what it has never seen. Then it begins at an earlier one. (The DV decoder
     takes some damaged pictures only after others, so elsewhere that would be a way of its own.)
     Raises _ComplaintError, or one of `REFUSALS`."""
     earlier = _EARLIER if video.decoder.context.name == "h264" else 0
@@ -271,7 +270,7 @@ def _needed(
     wanted: Collection[int],
     left_out: set[int],
 ) -> Iterator[VideoPacket]:
-    """The packets without pictures that nobody refers to and that are not wanted; their numbers are
+    """The packets without unwanted non-reference pictures; their numbers are
     added to ``left_out``. Leading pictures of H.264 are in it before: they may lack references."""
     decoder, until = video.decoder, -1  # packets before this number are left out
     codec, extradata = decoder.context.name, decoder.parameters.get("extradata") or b""
@@ -348,7 +347,7 @@ class _Groups:
     def _show_together(
         self, group: int, last: int, left: list[int], sums: dict[int, int], use: Use
     ) -> list[int]:
-        """Show pictures that nobody refers to in one pass, as if each were decoded alone. So it is
+        """Show non-reference pictures in one pass, as if each were decoded alone. So it is
         if all others come out as they do without them (``sums``: their checksums), and nothing is
         refused or damaged that was not. Returns those that are still to be shown."""
         shown, refused = set(), self._refused
@@ -399,7 +398,7 @@ class _Groups:
         self, group: int, wanted: Sequence[int], use: Use, sums: dict[int, int] | None = None
     ) -> set[int]:
         """Decode a group up to the last wanted frame, or to its end. Returns what came out. A
-        picture that nobody refers to comes out only if it is wanted alone: what it leaves behind in
+        non-reference picture comes out only if it is wanted alone: what it leaves behind in
         the decoder would change what is made of damaged ones."""
         alone = wanted if len(wanted) == 1 else ()
         last = max(map(self._order.packet, wanted), default=self._order.last_packet(group))

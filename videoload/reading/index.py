@@ -3,7 +3,7 @@
 **Frame i is the i-th picture in display order: the i-th frame that a complete sequential decode
 outputs.** Headers and time stamps can be wrong about it. If container index, packet sizes and the
 headers of all pictures prove which frames the packets give (see `bitstreams.proofs`), nothing is
-decoded. If they do not, one complete decode tells. It keeps a checksum of every frame, and each
+decoded. If they do not, one complete decode finds out. It keeps a checksum of every frame, and each
 frame that comes out later must have that checksum.
 
 An index depends only on the bytes of the file. It is found out once on a host (see `indexes`).
@@ -56,7 +56,7 @@ _late = RateLimitedLog(Log(__name__))
 class VideoIndex(NamedTuple):
     """The index of a video.
 
-    ``positions``: where the data of each packet is, int64 [packets], if the container tells.
+    ``positions``: where the data of each packet is, int64 [packets], if the container has them.
     ``placed``: how they are read there. ``noted``: what each packet must be after a seek.
     ``opening``: as `VideoFile.opening`.
     """
@@ -79,7 +79,7 @@ class VideoIndex(NamedTuple):
             )
 
     def byte_ranges(self, frames: Iterable[int], size: int) -> list[tuple[int, int]]:
-        """Where the packets for these frames are, as far as the index tells, in a file of ``size``
+        """Where the packets for these frames are, as far as the index knows, in a file of ``size``
         bytes: those from the key frame before each frame to its own."""
         if self.noted is not None and not self.noted.are_right:
             return []
@@ -264,7 +264,7 @@ def open_video(
 
 
 class KnownHeaders:
-    """What FFmpeg told of videos that it has opened, for those that begin alike: see
+    """What FFmpeg found in videos that it has opened, for those that begin alike: see
     `plain_avi`."""
 
     def __init__(self) -> None:
@@ -284,7 +284,7 @@ class KnownHeaders:
         return _index(info._replace(num_frames=table.pictures.frames, fps=rate, times=times), table)
 
     def note(self, avi: PlainAvi, index: VideoIndex, base: Fraction | None) -> None:
-        """FFmpeg has opened a file, which was proven, and told this ``base`` of its times."""
+        """FFmpeg has opened a file, which was proven, and found this ``base`` of its times."""
         packets = index.placed
         is_as_taken = (
             packets is not None
@@ -308,7 +308,7 @@ def find_index(
     watch: Stopwatch | None = None,
     headers: KnownHeaders | None = None,
 ) -> tuple[VideoIndex | None, VideoReader | None]:
-    """The index of a file, if it can be told without decoding; and the file, if it is open and can
+    """The index of a file, if it can be known without decoding; and the file, if it is open and can
     be used for decoding. ``headers``: of files that were asked for before. Raises BrokenFileError,
     OSError."""
     watch, headers = watch or Stopwatch(), headers or KnownHeaders()
@@ -331,7 +331,7 @@ def find_index(
 
 
 def prove_index(opened: OpenedVideo, content: Content, tick: Tick) -> VideoIndex | None:
-    """The index of a file that FFmpeg has just opened, if it can be told without decoding.
+    """The index of a file that FFmpeg has just opened, if it can be known without decoding.
     ``content``: its bytes. Raises OSError."""
     context = opened.decoder.context
     # A palette may come with any packet: a seek would lose it.

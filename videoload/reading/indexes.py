@@ -43,7 +43,7 @@ class Indexes:
         self.forget = self._cache.forget
 
     def serve(self, storage: Storage) -> None:
-        """Be told of files by this, and tell it which versions are known."""
+        """Learn the files from this, and report to it which versions are known."""
         self._of_set.serve(storage)
         storage.keep(self._rows)
 
@@ -76,7 +76,7 @@ class Indexes:
         return index, opened
 
     def report(self, path: str, file: VideoFile, tick: Tick) -> tuple[VideoIndex, Report]:
-        """The index of a file, and what a complete decode tells of it. Raises VideoError."""
+        """The index of a file, and what a complete decode found. Raises VideoError."""
         try:
             index, opened = find_index(file, tick)
             if opened is not None:

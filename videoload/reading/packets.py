@@ -1,8 +1,8 @@
 """The coded packets of a file, and what the headers of all of them prove.
 
-If the container's own index is whole, it tells where packets are, and their headers are read there.
-If not, one pass over the packets tells; it also notes what each packet must be after a seek. Either
-way nothing is decoded.
+If the container's own index is whole, it gives the places of packets, and their headers are read
+there. If not, one pass over the packets finds them; it also notes what each packet must be after a
+seek. Either way nothing is decoded.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def read_packets(opened: OpenedVideo, content: Content, tick: Tick) -> PacketTab
 def read_plain(
     avi: PlainAvi, content: Content, like: PlacedPackets, base: Fraction
 ) -> PacketTable | None:
-    """As `read_packets`, of a file that FFmpeg would tell to be ``like`` another one, with the
+    """As `read_packets`, of a file that FFmpeg would describe ``like`` another one, with the
     first picture at 0. ``base``: of its times, in seconds. None also if it has to be opened."""
     times = np.arange(len(avi.sizes))
     reader = _AtPlaces(content, avi.positions, avi.sizes, times, 0)
@@ -189,8 +189,8 @@ def _numbers(pictures: Pictures) -> Ints:
 
 
 def _by_demuxer(opened: OpenedVideo, tick: Tick) -> list[int | None]:
-    """When the picture of each packet is shown, as FFmpeg tells. The file is no longer at its
-    beginning after it."""
+    """When the picture of each packet is shown, by FFmpeg's timestamps. The file is no longer at
+    its beginning after it."""
     opened.number = _UNKNOWN
     shown = []
     for packet in opened.packets:
@@ -296,7 +296,7 @@ class _InPasses:
         return self.data(i, self._sizes.item(i))
 
     def _again(self, i: int) -> bytes:
-        """The packet in another pass, which goes on where the last call ended."""
+        """The packet in another pass, which resumes where the last call ended."""
         if self._opened is None or self._opened.number > i:
             self.close()
             self._opened = OpenedVideo(self._file)
@@ -313,7 +313,7 @@ class _InPasses:
 
 
 def _by_pass(opened: OpenedVideo, content: Content, tick: Tick) -> PacketTable | None:
-    """What a pass over all packets tells. The file is no longer at its beginning after it."""
+    """The result of a pass over all packets. The file is no longer at its beginning after it."""
     opened.number = _UNKNOWN
     places: list[tuple[int, int, int]] = []
     shown: list[int | None] = []
@@ -326,7 +326,7 @@ def _by_pass(opened: OpenedVideo, content: Content, tick: Tick) -> PacketTable |
     are_placed = (is_mov or is_by_display) and not opened.file.fetches
     for packet in opened.packets:
         if changes_decoding(packet):
-            return None  # only the decoder can tell
+            return None  # only the decoder knows
         position = _UNKNOWN if packet.pos is None else packet.pos
         shown.append(opened.display_time(packet))
         time = shown[-1] if is_by_display else packet.dts

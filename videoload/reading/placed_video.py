@@ -30,7 +30,7 @@ CHUNK = Struct("<4sI")  # the header of a chunk: name, length
 
 
 class PlacedPackets(NamedTuple):
-    """Where the packets of a video are, and what their decoder is told."""
+    """Where the packets of a video are, and the parameters of their decoder."""
 
     codec: str  # FFmpeg's name of the decoder
     parameters: Mapping[str, Any]

@@ -1,9 +1,9 @@
 """AVI files with headers that another file had. Pure.
 
 FFmpeg takes longer to open a small AVI file than it takes to prove what is in it: it looks for all
-that may be there, and decodes the first picture. What it then tells of MPEG-4 video follows from
-what stands before the first picture, and that is the same in most files of a data set. So FFmpeg
-opens one of them, and for the others its answer is remembered.
+that may be there, and decodes the first picture. What it then finds out about MPEG-4 video follows
+from what stands before the first picture, and that is the same in most files of a data set. So
+FFmpeg opens one of them, and for the others its answer is remembered.
 
 All that FFmpeg reads there must be the same, except for counts of frames and bytes, from which it
 only guesses rates. A file of another form, such as OpenDML, is always opened.
@@ -35,7 +35,8 @@ _ENTRY_BYTES = 16  # of the index
 class PlainAvi(NamedTuple):
     """A file whose list of packets has exactly the chunks that its index names.
 
-    ``headers``: all from which FFmpeg tells how the video is decoded. ``stream``: the number of the
+    ``headers``: all from which FFmpeg derives how the video is decoded. ``stream``: the number of
+        the
     video's. ``positions``, ``sizes``: of the data of its packets, int64 [packets].
     """
 

@@ -34,7 +34,7 @@ _OTHERS = {
 
 
 def kind_of(file: VideoFile) -> str | None:
-    """What a file is that is no video, if its first bytes tell. Raises OSError."""
+    """What a file is that is no video, if its first bytes show it. Raises OSError."""
     with closing(file.open()) as opened:
         begins = bytes(opened.pread(_LOOKED_AT, 0))
     if not begins:

@@ -38,7 +38,7 @@ _NTSC = Fraction(1000, 1001)
 class Timing(NamedTuple):
     """``rate`` in (mean) frames per second, 0 if unknown; the ``times`` of frames that come at
     uneven distances, in seconds from the first; when the first ``begins``, in seconds of the
-    container, None if nothing tells."""
+    container, None if unknown."""
 
     rate: Fraction
     times: array[float] | None = None

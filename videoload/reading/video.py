@@ -30,8 +30,8 @@ class VideoReader(Protocol):
     refused: list[int]
 
     def seek_to_keyframe(self, start: KeyFrame, last: int = -1) -> VideoPacket | None:
-        """The packet of a key frame, for a decoder that begins anew; None if there is none. What is
-        coded up to packet ``last`` is needed, too. Raises BrokenFileError."""
+        """The packet of a key frame, for a decoder that begins again; None if there is none. What
+        is coded up to packet ``last`` is needed, too. Raises BrokenFileError."""
 
     def reopen(self) -> VideoReader:
         """The file opened again, with a tolerant decoder. Raises BrokenFileError."""
@@ -43,9 +43,9 @@ class VideoReader(Protocol):
 def decode_packets(
     video: VideoReader, packets: Iterable[VideoPacket], tick: Tick
 ) -> Iterator[tuple[int, VideoFrame]]:
-    """Every frame of these packets, with the number of its own packet; -1 if FFmpeg does not tell.
-    What the decoder still holds comes last. A packet that a tolerant decoder refuses is skipped; a
-    strict one raises one of `REFUSALS`.
+    """Every frame of these packets, with the number of its own packet; -1 if FFmpeg does not know
+    it. What the decoder still holds comes last. A packet that a tolerant decoder refuses is
+    skipped; a strict one raises one of `REFUSALS`.
 
     No frame may be kept while a tolerant decoder decodes the next one: some leave in a broken
     picture what its recycled memory held before.

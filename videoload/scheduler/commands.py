@@ -37,7 +37,7 @@ class Ready:
     step: int
     slot: int
     samples: tuple[Sample, ...]
-    info: npt.NDArray[Any]  # what is told of each sample
+    info: npt.NDArray[Any]  # the metadata of each sample
     rows: tuple[int, ...] | None = None  # of the slot, if some were left out
     slots: int = 0  # that the reader has, or more
 
@@ -69,8 +69,8 @@ class Changed:
 
 @dataclass(frozen=True, slots=True)
 class Warn:
-    """This worker cannot do what others can, as ``reason`` tells. Tell people. If it is to pause
-    for ``pause_s``, it gets no leases meanwhile: tell it why."""
+    """This worker cannot do what others can, for this ``reason``. Log it. If it is to pause
+    for ``pause_s``, it gets no leases meanwhile: send it the reason."""
 
     worker: WorkerId
     reason: str
@@ -79,7 +79,7 @@ class Warn:
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """The stream cannot continue. Tell all its consumers why."""
+    """The stream cannot continue. Report the error to all its consumers."""
 
     stream: int
     error: VideoloadError

@@ -227,7 +227,7 @@ class Batch:
     samples: list[Sample]
     left: dict[int, None]  # rows that are in no chunk yet, ascending
     missing: int = 0  # rows that are not done
-    info: npt.NDArray[Any] = field(default_factory=lambda: NO_INFO)  # what is told of each row
+    info: npt.NDArray[Any] = field(default_factory=lambda: NO_INFO)  # the metadata of each row
     chunks: dict[Chunk, None] = field(default_factory=dict)  # chunks that are not done
     left_out: set[int] = field(default_factory=set)  # rows that cannot be decoded
     error: tuple[int, VideoloadError] | None = None  # the stream ends at this row
@@ -235,7 +235,7 @@ class Batch:
     hosts: Sequence[Hashable] = ()  # that the rows prefer, if there is a choice
 
     def write_metadata(self, rows: Sequence[int], info: npt.NDArray[Any]) -> None:
-        """Note what a worker tells of some rows."""
+        """Store the metadata that a worker sent for some rows."""
         if not len(self.info):
             self.info = np.empty((len(self.samples), *info.shape[1:]), info.dtype)
         self.info[list(rows)] = info

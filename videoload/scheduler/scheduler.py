@@ -225,7 +225,7 @@ class Scheduler:
 
     def accepts(self, lease: Lease, files: Sequence[int]) -> int | None:
         """Which clip of an answer is of another file than the stream uses, None if none is.
-        ``files``: their fingerprints, as the worker tells."""
+        ``files``: their fingerprints, as the worker reports them."""
         stream = lease.chunk.stream
         if stream.files is None or not lease.is_checked:
             return None
@@ -303,7 +303,7 @@ class Scheduler:
         """A worker has ended: a local one is reaped, a remote one sent BYE or cannot be reached.
         ``died``: it said no BYE, so the lease that it was at may have ended it, or hung.
         ``at_work``: the number of that lease, 0 if it was at none, None if nobody knows.
-        ``more_leave``: another one is told next, and the clips of both are granted then."""
+        ``more_leave``: another one follows, and the clips of both are granted then."""
         gone = self.pool.leave(worker)
         if gone is None:
             return
@@ -360,7 +360,7 @@ class Scheduler:
         self, lease: Lease, info: npt.NDArray[Any], decode_s: float, waited_s: float = 0.0
     ) -> None:
         """The answer to ``lease`` came. If the lease is owed, its clips are in their place.
-        ``info``: what is told of each clip, [n, ...]. ``decode_s``: how long the decoding took.
+        ``info``: the metadata of each clip, [n, ...]. ``decode_s``: how long the decoding took.
         ``waited_s``: the part of it that the worker waited for something else than a core."""
         stream, chunk, was_owed = self._streams.get(lease.stream), lease.chunk, lease.is_owed
         clip_s = math.inf if stream is None else stream.clip_s(lease.sample)
@@ -476,7 +476,7 @@ class Scheduler:
         """This clip's video is bad: another clip stands in for it, or it is left out. If none can,
         the stream ends there."""
         batch, row, stream = chunk.batch, chunk.rows[at], chunk.stream
-        chunk.void_leases()  # a silent worker may be heard of again
+        chunk.void_leases()  # a silent worker may respond again
         try:
             stream.quarantine.add(
                 batch.samples[row].video, reason,

@@ -7,7 +7,7 @@ for it. So an archive is walked once, for the name and the place of each member:
     zip   a record: the local header, whose extra field has a length of its own, and the bytes;
           the central directory at the end of the file names all of them
 
-What a walk finds is a hint, and not more: the archive may be packed anew meanwhile. `member_at`
+What a walk finds is a hint, and not more: the archive may be repacked meanwhile. `member_at`
 reads the record there, and returns a member only if its header holds: checksum or signature, kind,
 name and size.
 

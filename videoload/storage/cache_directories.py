@@ -246,9 +246,9 @@ class DiskQuota:
 
     @contextmanager
     def take(self, size: int) -> Iterator[bool]:
-        """Reserve ``size`` bytes. The value tells whether there is room for them. No other process
+        """Reserve ``size`` bytes. Returns whether there is room for them. No other process
         reserves any inside the ``with``: what they are for must take its place on the disk there,
-        so that whoever counts anew finds it."""
+        so that whoever counts again finds it."""
         with locked(self._folder / _BYTES, self._wait_s) as file:
             text = file.read()
             count = int(text) if text.isdigit() else -1
@@ -256,7 +256,7 @@ class DiskQuota:
             if is_new:  # files may have been deleted
                 count = self._count()
             has_room = count + size <= self.max_bytes
-            if is_new or has_room:  # its time of change tells when it was counted
+            if is_new or has_room:  # its time of change shows when it was counted
                 file.seek(0)
                 file.write(b"%d" % max(0, count + size * has_room))
                 file.truncate()

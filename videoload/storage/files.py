@@ -51,8 +51,8 @@ _VERSION_BYTES = Struct("<Qqq").size  # an inode is another one where the folder
 
 
 def identity_of(status: os.stat_result) -> bytes:
-    """Which file of this host it is. The inode alone does not tell: `cp -p` writes another content
-    into the same one. `st_ctime_ns` then tells, which no program can set."""
+    """Which file of this host it is. The inode alone is not enough: `cp -p` writes another content
+    into the same one. `st_ctime_ns` then differs, which no program can set."""
     changed = status.st_mtime_ns, status.st_ctime_ns
     inode = status.st_ino if _keeps_inodes(status.st_dev) else 0
     return _IDENTITY.pack(status.st_size, *changed, inode)
@@ -114,7 +114,7 @@ class VideoFile(Protocol):
             is found out of it may be kept for another process.
         version: What every host that sees this file sees of it, and of no other one: the size and
             the times of change of a file in a folder, the size and the tag of one below a URL.
-        key: The same, with all that only this host can tell.
+        key: The same, with all that only this host knows.
         opening: The bytes [begin, end) that it took to open it, if they came from another host.
     """
 
@@ -128,7 +128,7 @@ class VideoFile(Protocol):
     @property
     def identity(self) -> bytes:
         """`IDENTITY_BYTES` that differ if the file was changed or replaced: of a file of this host,
-        its size, times of change and inode; of one below a URL, what its server tells."""
+        its size, times of change and inode; of one below a URL, what its server sends."""
 
     @property
     def size(self) -> int:
@@ -528,12 +528,12 @@ def file_like(name: str, names: Iterable[str]) -> str:
 
 
 def version_of(file: VideoFile) -> int:
-    """63 bits that differ if a file was changed or replaced; 0: nobody can tell."""
+    """63 bits that differ if a file was changed or replaced; 0: unknown."""
     return version_by(file.identity if file.has_version else b"")
 
 
 def version_by(identity: bytes) -> int:
-    """As `version_of` a file of this identity; b"": nobody can tell."""
+    """As `version_of` a file of this identity; b"": unknown."""
     return xxh3_64_intdigest(identity) >> 1 if identity else 0
 
 

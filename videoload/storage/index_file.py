@@ -43,7 +43,7 @@ TABLE = (
     "CREATE TABLE IF NOT EXISTS indexes "
     "(path BLOB, identity BLOB, packed BLOB, UNIQUE (path, identity))"
 )
-SOFTWARE = b""  # the path of the row that tells what made the file
+SOFTWARE = b""  # the path of the row that names the software that wrote the file
 _MAX_ROW_BYTES = 64 << 20
 _MOST_BYTES = 64 << 30  # 10 million files' rows of 6 kB
 _MOST_OF_DISK = 0.25  # of what is free there
@@ -110,7 +110,7 @@ class IndexFile:
         return found.fetchone() is not None
 
     def close(self) -> None:
-        """Close it. This also happens once nobody refers to it."""
+        """Close it. This also happens once it is no longer referenced."""
         self._close()
 
 
@@ -143,7 +143,7 @@ class Search(Enum):
 
 
 class DatasetIndex:
-    """What the index of a set tells of files below the root of ``storage``.
+    """What a dataset index contains about files below the root of ``storage``.
 
     Args:
         asked: The file or its URL; None: the one in the root; False: none.
@@ -236,7 +236,7 @@ class DatasetIndex:
         return []
 
     def _rows_in(self, opened: IndexFile, path: str) -> list[Row]:
-        """The rows of a file, by its whole path below the set's root. If nothing tells where that
+        """The rows of a file, by its whole path below the set's root. If nobody knows where that
         is, all paths below the storage's root begin like the first one that is found. Raises
         sqlite3.Error."""
         if self._above is not None:

@@ -48,7 +48,7 @@ _BOUND = (
 
 class KeptRows:
     """The rows of the files under one root, by path. ``folder`` None keeps none on disk.
-    ``of_set``: what the index of the set tells."""
+    ``of_set``: the rows of the dataset index."""
 
     def __init__(
         self, folder: str | None, root: str, software: str, of_set: DatasetIndex | None = None

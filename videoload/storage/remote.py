@@ -3,15 +3,15 @@
 If nothing is known of a file, the first request brings its first megabyte, its size and its
 version: all of a small file. If its index is known, so is its version, and the groups of pictures
 that the clip needs are asked for at once and, if FFmpeg opens the file, what opening it took the
-last time, side by side. Whatever comes is of that version, or the file is looked at anew. What
+last time, side by side. Whatever comes is of that version, or the file is looked at again. What
 nobody foresaw is fetched when it is read, with more and more ahead of it while the reading goes on.
 
 Everything is asked for as early as it is known (`RemoteStorage.prefetch_header`), so that the bytes
 of the next clips come while this one is decoded. Whoever waits does so in `Fetcher.wait`, where the
-worker's heartbeats go on.
+worker's heartbeats continue.
 
 What came goes into the file cache of this host, if there is one, and is not asked for again: only
-one byte is, which tells that the version is still the one there.
+one byte is, which shows that the version is still the one there.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class KnownVersion:
 
     def __init__(self, size: int, tag: str, *, is_seen: bool) -> None:
         self.size, self.tag, self.is_seen = size, tag, is_seen
-        # If the server tells no versions, a file that is asked for anew may be another one.
+        # If the server sends no versions, a file that is requested again may be another one.
         self.has_version = tells_versions(tag)
         self.version = f"{size} {tag if self.has_version else secrets.token_hex()}".encode()
         self.identity = identity_by(self.version)
@@ -307,7 +307,7 @@ class RemoteStorage:
         self._known: LRUCache[str, KnownVersion] = LRUCache(_KNOWN)
         self._sample = fingerprints()
         self._coming: dict[str, Future[Part]] = {}  # first parts
-        self._stale: set[str] = set()  # files of which another version was told than there is
+        self._stale: set[str] = set()  # files of which another version was reported than there is
         self._at_hand: OrderedDict[str, RemoteFile] = OrderedDict()  # by when it was resolved last
         self._shards = Shards()
         self._folders: set[str] = set()  # that are named like archives
@@ -523,7 +523,7 @@ class RemoteStorage:
         return name
 
     def _ask_first(self, name: str) -> Future[Part]:
-        """Ask for the first part; of a cached file, for one byte, which tells its version."""
+        """Ask for the first part; of a cached file, for one byte, which comes with its version."""
         is_cached = self._cache is not None and self._cache.has_some(name)
         get = partial(self.fetcher.get, name, 0, 1 if is_cached else FIRST_BYTES)
         return self.fetcher.start(get)

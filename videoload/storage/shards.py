@@ -1,6 +1,6 @@
 """What archives hold, by name: each is walked once, and known as long as it is the same file.
 
-A path goes on through an archive: ``000000.tar/KEY.mp4``. It can name nothing but a member: what
+A path continues through an archive: ``000000.tar/KEY.mp4``. It can name nothing but a member: what
 stands behind the archive is looked up among the names that a walk found, and at whatever place it
 may be, the member's own header must say the same (`archives.member_at`).
 

@@ -340,7 +340,7 @@ class Fetcher:
 
     def look(self, name: str) -> tuple[int, str]:
         """Size and tag of an object that may be missing. Raises UnavailableError also if it is
-        refused: some storages do not tell who may not list them that it is missing."""
+        refused: some storages do not report a missing file to those who may not list it."""
         from obstore.exceptions import NotSupportedError
 
         def failed(error: Exception, _: float) -> None:
@@ -440,7 +440,7 @@ class Fetcher:
 
 
 def tag_of(meta: ObjectMeta) -> str:
-    """The ETag, or what else the server tells: the time of change, and at least the size."""
+    """The ETag, or what else the server sends: the time of change, and at least the size."""
     tag: str | None = meta.get("e_tag")
     if tag:
         return tag

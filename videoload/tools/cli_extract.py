@@ -67,7 +67,7 @@ def extract(
 
     Writes two arrays for each file: OUT/PATH.npy has what the model returned for each window, and
     OUT/PATH.times.npy the seconds of its first and last frame. If it is stopped or killed, the same
-    command goes on (with --name, if the model is a function). Exit status 1 if a file cannot be
+    command resumes (with --name, if the model is a function). Exit status 1 if a file cannot be
     decoded.
     """
     from videoload.client.client import Client

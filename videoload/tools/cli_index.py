@@ -51,7 +51,7 @@ def index(
 
     With it, no host reads a large file of a bucket as a whole: only the parts that its clips need.
     Run it again when files were added: it reads those that are new or have changed. A call that was
-    stopped goes on where it was.
+    stopped resumes where it was.
     """
     from videoload.tools import sources
 

@@ -291,7 +291,7 @@ def softmax(scores: Floats) -> Floats:
 
 def check_inputs(model: Any, *, parts: int = 1, masked: bool = False) -> None:
     """A model gets the clips, of each part of a sample, and their mask if there is one: no targets.
-    Raises SpecError if it wants something else, as far as it tells."""
+    Raises SpecError if it wants something else, as far as its signature shows."""
     given, wrong = ["clips", *["their mask"] * masked], ""
     if (inputs := getattr(model, "inputs", None)) is not None:
         wrong = f"takes {len(inputs)} inputs" * (len(inputs) != parts + masked)
@@ -300,7 +300,7 @@ def check_inputs(model: Any, *, parts: int = 1, masked: bool = False) -> None:
             inspect.signature(model).bind(*given)
         except TypeError as error:
             wrong = f"cannot be called: {error}"
-        except ValueError:  # nothing tells what it takes
+        except ValueError:  # its signature is unknown
             pass
     if wrong:
         raise SpecError(f"the model is given only {' and '.join(given)}, and {wrong}")

@@ -11,7 +11,7 @@ STORAGE, SERVICE = "Folders that keep things", "As a service"  # of options that
 
 
 class Command(typer.core.TyperCommand):
-    """A command whose options are told in few words."""
+    """A command with a short list of options."""
 
     def get_params(self, ctx: Any) -> Any:
         """The options and arguments, with --help."""

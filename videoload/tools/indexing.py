@@ -46,7 +46,7 @@ from videoload.versions import index_software
 
 
 class Made(NamedTuple):
-    """An index that was written: where, the files that it tells of, how many of them were read for
+    """An index that was written: where, the files that it covers, how many of them were read for
     it, and those that cannot be read."""
 
     where: str
@@ -71,7 +71,7 @@ def make_index(
         catalog: It needs its root.
         out: A file; None: beside the videos.
         processes: How many read.
-        cache: The folder of the cache, from which a stopped call goes on.
+        cache: The folder of the cache, from which a stopped call resumes.
         others: More indexes whose rows are used.
         part: (k, n): only every n-th file, from the k-th on.
         begin: Called with the number of files that have to be read. What it returns is called after

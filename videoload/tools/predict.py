@@ -1,7 +1,7 @@
 """Every window of whole recordings, through a model.
 
 What is written for a row of the catalog (a file, or a segment of it) depends on that row, the spec
-and the model. So a run that was killed goes on, one that is called with further rows or places does
+and the model. So a run that was killed resumes, one that is called with further rows or places does
 what is missing, and a row that cannot be decoded takes no other with it.
 """
 
@@ -88,7 +88,7 @@ def predict(
         >>> windows = vl.ClipSpec(frames=16, hop=8, sampling="dense", resize=128, size=112)
         >>> found = vl.predict(model, client, catalog, windows, to_csv="windows.csv")
 
-    With ``to_csv`` or ``to_npy``, a run that was stopped or killed goes on if it is called in the
+    With ``to_csv`` or ``to_npy``, a run that was stopped or killed resumes if it is called in the
     same way, and ends with the same files. A run that is called again with other rows or another
     place does what is missing there. A row is done again if the model is another one, by its
     weights or its ``name``, or if the content of its file is. Results of another spec are refused.
@@ -115,7 +115,7 @@ def predict(
         top: Classes of each window in the CSV, those with the highest scores. Default 1.
         classes: Their names. None, the default: those of the catalog, if there are as many as
             scores; else numbers from 0 on.
-        name: What tells the model from others, as ``"epoch 12"``. Default None: the weights of a
+        name: Identifies the model, as ``"epoch 12"``. Default None: the weights of a
             Keras model, or of a callable with the ``state_dict`` of a PyTorch module. A function
             has none: without a name, a later run does all rows again.
         progress: Show a progress bar with the time that is left on stderr. None, the default: if it

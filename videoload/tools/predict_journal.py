@@ -2,7 +2,7 @@
 
 The first line says what the job is. A kill may cut off the last line, which then does not count. A
 file that is no journal is refused and left as it is.
-One process at a time goes on with a journal.
+One process at a time writes a journal.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class PredictionJournal:
     """
 
     def __init__(self, file: Path, head: Entry) -> None:
-        """Go on with it, or begin it with ``head``. Raises VideoloadError if another process writes
+        """Resume it, or begin it with ``head``. Raises VideoloadError if another process writes
         to it or it is no journal, and OSError."""
         self.entries: list[Entry] = []
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -66,5 +66,5 @@ class PredictionJournal:
         self._whole += len(line)
 
     def close(self) -> None:
-        """Let another process go on with it."""
+        """Release it for another process."""
         self._raw.close()

@@ -29,7 +29,7 @@ class FileScores(NamedTuple):
         path: The file, relative to the catalog's root.
         scores: What the model returned for each window, [n, ...].
         start_s: When a player shows the first frame of each window that the file has, in seconds
-            from the first frame of the file: float64 [n]. NaN if the file does not tell.
+            from the first frame of the file: float64 [n]. NaN if unknown.
         end_s: The same of its last frame: float64 [n].
     """
 

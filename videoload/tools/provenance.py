@@ -28,7 +28,7 @@ _CALLS = ("predict_on_batch", "forward", "__call__")  # methods that are what a 
 class Provenance(NamedTuple):
     """What the results of a row are of, besides its name and the windows.
 
-    ``model``: None if nothing tells it from another one. ``file``: the fingerprint of its files;
+    ``model``: None if unknown it from another one. ``file``: the fingerprint of its files;
     None: they cannot be read now, and results of them stay. ``of``: its pieces and boxes.
     """
 
@@ -111,7 +111,7 @@ def _configuration(model: Any) -> list[Any]:
     found = []
     for layer in layers:
         config = {}
-        with suppress(NotImplementedError):  # a class of the user's that tells nothing
+        with suppress(NotImplementedError):  # a class of the user's that has no config
             config = layer.get_config()
         found.append([type(layer).__qualname__, plain(config)])
     return found

@@ -1,4 +1,4 @@
-"""Where results go on the disk, so that a run that was killed goes on, and one that is called
+"""Where results go on the disk, so that a run that was killed resumes, and one that is called
 again does what is missing.
 
 Each place (a table, a folder of tables, a folder of arrays) has a journal of its own beside it. Its
@@ -105,7 +105,7 @@ class ResultFiles:
             out.write(content)
 
     def close(self) -> None:
-        """Let another process go on."""
+        """Release it for another process."""
         self._journal.close()
 
 
@@ -117,7 +117,7 @@ class Results:
         self, to_csv: Target, to_npy: Target, settings: Mapping[str, str], table: WindowTable,
         marks: Mapping[str, Provenance],
     ) -> None:  # fmt: skip
-        """Begin, or go on. ``marks``: of the rows of a catalog, by their names. Raises
+        """Begin, or resume. ``marks``: of the rows of a catalog, by their names. Raises
         VideoloadError if there are results of other windows, or nothing can be written."""
         self._marks, self._names, self._lines = marks, (names := [*marks]), table
         self._places: list[ResultFiles] = []
@@ -184,7 +184,7 @@ class Results:
         return {str(place.path): sum(map(place.has, self._names)) for place in self._places}
 
     def close(self) -> None:
-        """Let another process go on."""
+        """Release it for another process."""
         for place in self._places:
             place.close()
 

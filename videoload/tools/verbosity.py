@@ -56,7 +56,7 @@ def say(text: str) -> None:
 
 @contextmanager
 def progress_bar(what: str, files: int, known: str = "") -> Iterator[Callable[[], None]]:
-    """A bar, on a terminal: each call is a file that is done. A Ctrl-C says how to go on."""
+    """A bar, on a terminal: each call is a file that is done. A Ctrl-C prints how to resume."""
     columns = TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
     console = Console(stderr=True)
     with Progress(

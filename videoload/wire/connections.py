@@ -59,7 +59,7 @@ class Connections:
         limits: Limits,
         children: Callable[[], Collection[int]] | None = None,
     ) -> None:
-        """``children``, for a private address: the processes that may connect. Others are hung up
+        """``children``, for a private address: the processes that may connect. Others are closed
         on at once."""
         self.limits = limits
         self.name: int | bytes | None = None  # the port, or the name of a Unix socket
@@ -89,7 +89,7 @@ class Connections:
 
     def serial(self, descriptor: int, peer: bytes) -> int:
         """The connection on which ``peer`` sent, whose descriptor was this one by then; -1 if it is
-        over. ZeroMQ tells of a connection before a message of it can be read."""
+        over. ZeroMQ reports a connection before a message of it can be read."""
         if (known := self._serial_of.get(peer)) is not None:
             return known
         while self.update():  # who comes under this number, and who left it
@@ -141,8 +141,8 @@ class Connections:
         return accepted.host
 
     def inspect(self, now: float) -> tuple[list[str], float]:
-        """Hang up on connections that go too far. Returns a line for each, which says why, and when
-        to look again (infinity: when somebody connects)."""
+        """Close connections that exceed their limits. Returns a line for each, which says why, and
+        when to look again (infinity: when somebody connects)."""
         self.update()
         if self._children is None:
             received = self._received(now) if now >= self._next_look else {}
@@ -185,7 +185,7 @@ class Connections:
         accepted = self._accepted[self._next_serial] = _Accepted(number, inode)
         self.limits.connected(self._next_serial, time.monotonic())
         if self._children is None:
-            with suppress(OSError):  # it has hung up
+            with suppress(OSError):  # it has disconnected
                 accepted.host = self._look.getpeername()[0].removeprefix("::ffff:")
             return
         with suppress(OSError, struct.error):
@@ -214,7 +214,7 @@ class Connections:
         os.dup2(self._spare.fileno(), self._look.fileno(), inheritable=False)
 
     def _hang_up(self, why: str) -> None:
-        with suppress(OSError):  # it has hung up
+        with suppress(OSError):  # it has disconnected
             name = self._look.getpeername()
             # ZeroMQ's close then resets the connection. Otherwise a peer that is in the middle of
             # sending would not notice for a minute.

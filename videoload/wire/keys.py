@@ -1,7 +1,7 @@
 """CURVE keys (ZeroMQ RFC 26): the key files of both sides, and the check of peers that connect.
 
 A trainer's folder holds its key pair and, under ``admitted/``, the public keys of the workers that
-may dial in; a worker's folder holds its own pair and the trainer's public key.
+may connect; a worker's folder holds its own pair and the trainer's public key.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Every message between a trainer (client) and the workers that dial it.
+"""Every message between a trainer (client) and the workers that connect to it.
 
     worker                                       trainer
       HELLO  who I am                    ───>
@@ -177,7 +177,7 @@ class Result(_Message, tag="result"):
     info: bytes = b""
     decode_s: Annotated[float, msgspec.Meta(ge=0)] = 0.0
     # Which file each clip is of: its fingerprint if the lease has a salt; else a number that
-    # changes with the file, 0 if nobody can tell.
+    # changes with the file, 0 if unknown.
     files: Annotated[list[Id], msgspec.Meta(max_length=4096)] = []
     spent: Timings = Timings()
     clip_s: Annotated[list[Seconds], msgspec.Meta(max_length=4096)] = []  # seconds of each clip

@@ -2,7 +2,7 @@
 else a process shows, such as a client's live page.
 
 The figures are plain data (`Metric`), made for each scrape. Nothing can be changed here, and these
-are counts, host names and process ids: no path, no pixel. It listens on loopback unless it is told
+are counts, host names and process ids: no path, no pixel. It listens on loopback unless it is set
 another address.
 
 Whoever reaches the port can connect, so what connections cost is bounded: how many there are, how
@@ -135,7 +135,7 @@ class _Server(ThreadingMixIn, WSGIServer):
         super().shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A peer that hangs up is not worth a traceback."""
+        """A peer that disconnects is not worth a traceback."""
 
 
 class _Server6(_Server):
@@ -158,7 +158,7 @@ class _Handler(WSGIRequestHandler):
     timeout = _SILENCE_S
 
     def setup(self) -> None:
-        # A scraper that hangs up must not end a program that has SIGPIPE at its default. Threads
+        # A scraper that disconnects must not end a program that has SIGPIPE at its default. Threads
         # have their own masks.
         signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGPIPE])
         super().setup()

@@ -7,7 +7,7 @@
                                  <───  Connects  before it connects to its trainer
       Connect                    ───>
 
-Roots and memory are named here only: a worker that dials in has no private channel.
+Roots and memory are named here only: a remote worker has no private channel.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ class _Private(msgspec.Struct, forbid_unknown_fields=True, tag_field="type"):
 class WorkerSettings(_Private, tag="settings"):
     """All that a worker process needs to know."""
 
-    trainers: Annotated[list[str], msgspec.Meta(min_length=1)]  # the addresses to dial
-    root: str | None = None  # of a worker that dials in; a shared arena names its own root
+    trainers: Annotated[list[str], msgspec.Meta(min_length=1)]  # the addresses to connect to
+    root: str | None = None  # of a remote worker; a shared arena names its own root
     token: str = ""  # proves that this trainer started the worker
     keys: str | None = None
     insecure: bool = False

@@ -6,7 +6,7 @@ whole process (SIGABRT) if one of its own workers connects (4.3.5, ipc_listener.
 So a client holds `_SIZE` descriptors that stand for nothing, and no stranger can take what is held:
 
   * `let_go` closes them while memory is made or a process is started, and takes them again;
-  * `lend` closes them until a worker that was told to connect has connected: workers ask first.
+  * `lend` closes them until a worker that should connect has connected: workers ask first.
 
 There is one reserve in a process, for all of its clients.
 """

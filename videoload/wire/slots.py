@@ -88,7 +88,7 @@ class Arena:
 
 class Slots:
     """The slots of a stream: an arena, and another one each time that it `grow`s, as when more
-    workers dial in. ``slots`` is their number, and each keeps its place. Raises MemoryError."""
+    workers connect. ``slots`` is their number, and each keeps its place. Raises MemoryError."""
 
     def __init__(self, slots: int, slot_bytes: int) -> None:
         self.slots = 0

@@ -1,6 +1,6 @@
 """Sockets: ROUTER on the trainer's side, DEALER on the worker's.
 
-The trainer binds a ROUTER, workers dial in with a DEALER. Three settings are essential. With
+The trainer binds a ROUTER, workers connect with a DEALER. Three settings are essential. With
 ROUTER_MANDATORY the trainer learns at once that a worker is gone; otherwise messages to it vanish.
 IMMEDIATE keeps a DEALER from queueing messages for a trainer that is not there. LINGER is bounded,
 so that no close hangs. High-water marks bound nothing here: leases do.
@@ -94,7 +94,7 @@ class Router:
     """The trainer's side: one bound socket. It gives each connection a name of its own.
 
     Attributes:
-        connections: What is connected, and may be hung up on.
+        connections: What is connected, and may be closed.
     """
 
     def __init__(
@@ -112,7 +112,7 @@ class Router:
         """Bind ``endpoint``, for ``most`` connections at once.
 
         A Unix socket without a file has no permissions, so processes of other users are not let in.
-        With ``children``, only these processes are. ``admits`` tells whether the key of a
+        With ``children``, only these processes are. ``admits`` returns whether the key of a
         connection is still admitted. Raises TransportError: the address is in use or
         needs keys.
         """
@@ -148,7 +148,7 @@ class Router:
             # socket_base.cpp:2113).
             self.socket.setsockopt(zmq.ROUTER_RAW, 1)
         bound = str(self.socket.getsockopt_string(zmq.LAST_ENDPOINT))
-        # An IPv4 address comes back as [::ffff:127.0.0.1], which is not what people dial.
+        # An IPv4 address comes back as [::ffff:127.0.0.1], which is not what people connect to.
         self.endpoint = re.sub(r"\[::ffff:([0-9.]+)\]", r"\1", bound)
         if endpoint.startswith("tcp://0.0.0.0:"):
             self.endpoint = f"tcp://0.0.0.0:{bound.rpartition(':')[2]}"
@@ -236,9 +236,9 @@ class Dealer:
         as_stranger: bool = False,
         once: bool = False,
     ) -> None:
-        """Begin to dial ``endpoint``. ``as_stranger``, without keys: with some that nobody knows. A
-        trainer that has keys always sees and counts that, which it does not if this side sees first
-        that it has none. ``once``: it does not connect again by itself. Raises
+        """Begin to connect to ``endpoint``. ``as_stranger``, without keys: with some that nobody
+        knows. A trainer that has keys always sees and counts that, which it does not if this side
+        sees first that it has none. ``once``: it does not connect again by itself. Raises
         TransportError: not an address, or no keys."""
         check_address(endpoint, keys, insecure)
         self.was_refused = False
@@ -271,14 +271,14 @@ class Dealer:
 
     def hung_up(self) -> bool:
         """Whether its connection ended since the last call. ZeroMQ makes another one. It
-        ``was_refused`` if somebody is there who hangs up, as a trainer with other keys does."""
+        ``was_refused`` if the other side disconnects, as a trainer with other keys does."""
         ended = False
         with suppress(zmq.Again):
             while frames := self._ends.recv_multipart(zmq.DONTWAIT):
                 event, value = _EVENT.unpack(frames[0])
                 ended |= event == zmq.EVENT_DISCONNECTED
                 self.was_refused |= event in _REFUSALS
-                # The other side may close before it has told that it has keys, or others.
+                # The other side may close before it has reported that it has keys, or others.
                 self.was_refused |= event == _NO_DETAIL and value in (errno.EPIPE, errno.ECONNRESET)
         return ended
 
@@ -311,7 +311,7 @@ class Dealer:
 def check_dial(
     endpoint: str, *, keys: str | os.PathLike[str] | None = None, insecure: bool = False
 ) -> None:
-    """Check what `Dealer` checks, without dialling. Raises TransportError."""
+    """Check what `Dealer` checks, without connecting. Raises TransportError."""
     check_address(endpoint, keys, insecure)
     if endpoint.startswith("tcp://") and not endpoint.rpartition(":")[2].strip("*0"):
         raise TransportError(f"cannot connect to {endpoint}: it has no port")

@@ -101,7 +101,7 @@ class ChildProcess:
         self._process.terminate()
 
     def kill(self) -> None:
-        """End the child, whatever it is doing. `status` tells when it has ended."""
+        """End the child, whatever it is doing. `status` shows when it has ended."""
         self._process.kill()
 
     def wait(self, timeout_s: float) -> int | None:

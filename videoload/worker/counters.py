@@ -1,4 +1,4 @@
-"""What a worker process tells the process that started it, in memory that both map.
+"""The counters of a worker process, in memory that the process which started it maps as well.
 
 Only the worker writes. A reader may see a count that is a moment old, but never half of one: each
 is one aligned word.
@@ -24,7 +24,7 @@ class Counters(ctypes.Structure):
         looks: Of the thread that watches its reads, 0 if there is none. A process that is stopped
             while it reads takes none.
         lease: The one that it works on, 0 between two leases. If it dies, an answer that it sent
-            just before may be lost, and then only this tells what it died over.
+            just before may be lost, and then only this shows what it died over.
         stall_s: How long it may make no progress at that lease, 0 between two.
     """
 

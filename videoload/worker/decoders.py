@@ -1,6 +1,6 @@
 """The decoders of a worker, one for each root, and the shared memory that clips are written to.
 
-A worker that dials in has one root. A worker that a trainer started gets roots and shared memory
+A remote worker has one root. A worker that a trainer started gets roots and shared memory
 (arenas) over its private channel.
 """
 

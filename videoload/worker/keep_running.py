@@ -1,4 +1,4 @@
-"""The processes of ``videoload worker``: kept alive until they are told to end."""
+"""The processes of ``videoload worker``: kept alive until a signal ends them."""
 
 from __future__ import annotations
 

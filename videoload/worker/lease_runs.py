@@ -113,7 +113,7 @@ class LeaseRuns:
             if expected:
                 reason = error.reason if isinstance(error, VideoError) else str(error)
                 raise self._other_copy(path, reason) from None
-            return 0  # the decoder tells what is wrong
+            return 0  # the decoder reports what is wrong
         if expected not in (0, commitment(found)):
             self.result.files.append(found)
             raise self._other_copy(path, "differs from the one that this training uses")

@@ -1,4 +1,4 @@
-"""Tells a file whose read never returns from storage that answers nobody.
+"""Distinguishes a file whose read never returns from a storage that does not respond.
 
 A worker's one thread waits in the kernel then. So another one reads a block of a file that was
 opened before, or that lies beside it. If that comes, the storage answers, and the worker is STUCK

@@ -140,7 +140,7 @@ class Supervisor:
 
     def watched(self) -> dict[socket.socket, bool]:
         """One socket for each child, which becomes readable when the child ends or asks to connect.
-        The value tells whether to poll for writing, too."""
+        The value says whether to poll for writing, too."""
         return {child.channel.socket: child.channel.is_full for child in self.children}
 
     def pids(self) -> set[int]:

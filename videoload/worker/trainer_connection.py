@@ -1,6 +1,7 @@
-"""A worker's connection to one trainer: dialling -> greeted -> welcomed, and back to dialling.
+"""A worker's connection to one trainer: connecting -> greeted -> welcomed, and back to connecting.
 
-Each time it dials on a fresh socket, and reads its keys again: a trainer may come back with others.
+Each time it connects on a fresh socket, and reads its keys again: a trainer may come back with
+others.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ UNREACHABLE_S = 3.0  # before a warning that a trainer cannot be reached
 REMIND_S = 60.0  # between two of these warnings
 REDIAL_S = 30.0  # without a connection: a fresh socket, and the keys of today
 WELCOME_S = 2.0  # a HELLO without an answer is sent again, on a fresh socket
-_SILENCE_BEATS = 40  # a trainer silent for this number of heartbeats is dialled again
+_SILENCE_BEATS = 40  # a trainer silent for this number of heartbeats is connected to again
 # The pause after a REFUSED. Each one that follows within a minute doubles it: a single garbled
 # message costs little, and a worker that is refused does not flood the trainer.
 _PAUSE_S, _MAX_PAUSE_S = 0.25, 5.0
@@ -56,8 +57,8 @@ _QUEUED = 64  # leases of one trainer that are queued here; it grants fewer
 
 
 class Beat(NamedTuple):
-    """What a heartbeat tells every trainer: what this worker begins next, what its storage says
-    instead of giving the videos, or what it waits for, and for how long it has waited."""
+    """The content of a heartbeat, for every trainer: what this worker begins next, what its storage
+    says instead of giving the videos, or what it waits for, and for how long it has waited."""
 
     at: Activity = Activity.IDLE
     storage: str = ""
@@ -76,8 +77,8 @@ class TrainerConnection:
         name: object = None,
         asks: Callable[[], bool] | None = None,
     ) -> None:
-        """Begin to dial. ``label`` is what the log calls the trainer. ``name`` is the host name
-        that stands for ``address``, if one does. ``asks``, if given, tells whether it may dial
+        """Begin to connect. ``label`` is what the log calls the trainer. ``name`` is the host name
+        that stands for ``address``, if one does. ``asks``, if given, returns whether it may connect
         now."""
         self.address = address
         self.name = name
@@ -129,7 +130,7 @@ class TrainerConnection:
             self.take(message)
 
     def tick(self, now: float, beat: Beat, *, may_look: bool = True) -> None:
-        """Send HELLO or a heartbeat, or dial again, if it is due. ``may_look`` at files, such as
+        """Send HELLO or a heartbeat, or reconnect, if it is due. ``may_look`` at files, such as
         the root and keys: a thread that watches may not."""
         self._said.tell(now)
         if now < self._paused_until:
@@ -184,7 +185,7 @@ class TrainerConnection:
         return True
 
     def give_back(self, reason: str) -> None:
-        """Hand all leases back, for other workers, and dial again after a pause."""
+        """Return all leases, for other workers, and reconnect after a pause."""
         level = logging.INFO if self._settings.token else logging.WARNING  # that trainer logs it
         _log.log(level, "trainer %s: its leases are handed back: %s", self._label, reason)
         self.say(Bye(reason, kept_from_leases=True))
@@ -228,7 +229,8 @@ class TrainerConnection:
                 pass
 
     def _dial(self) -> None:
-        """Dial on a fresh socket, with the keys that the folder has now. Raises TransportError."""
+        """Connect on a fresh socket, with the keys that the folder has now. Raises
+        TransportError."""
         self._dialled = time.monotonic()
         self.dealer = Dealer(
             self._context, self.address,

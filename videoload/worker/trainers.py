@@ -1,6 +1,6 @@
-"""The trainers of a worker: its connections to them, and whose lease comes next.
+"""The trainers of a worker: its connections to them, and whose lease is next.
 
-    name ── resolve ──> addresses ── one connection each ──> dialling -> greeted -> welcomed
+    name ── resolve ──> addresses ── one connection each ──> connecting -> greeted -> welcomed
              (again and again)                            ^──────── disconnected <┘
 
 A host name may stand for several trainers (a headless service has one address for each pod), and
@@ -8,7 +8,7 @@ for other trainers tomorrow. So it is looked up again and again. ZeroMQ would ke
 that it found. A look-up may block for long and runs in a thread of its own, because the worker's
 one thread owes every trainer its heartbeat.
 
-Trainers share a worker fairly by decoding time: the next lease comes from the trainer that has used
+Trainers share a worker fairly by decoding time: the next lease is of the trainer that has used
 least of it. So a trainer with heavy clips gets fewer of them, and not more of the worker. A trainer
 that asks for nothing saves up no time: after a pause it is owed `_OWED_S` at most, so it starves no
 other trainer.
@@ -64,7 +64,7 @@ class Trainers:
         resolve: Resolve,
         asks: Callable[[], bool] | None = None,
     ) -> None:
-        """Begin to dial. For ``asks``, see `TrainerConnection`. Raises
+        """Begin to connect. For ``asks``, see `TrainerConnection`. Raises
         TransportError for a wrong address or missing keys."""
         self._context = context
         self._settings = settings
@@ -85,7 +85,7 @@ class Trainers:
         return iter([*self._connections.values()])  # others may come in a turn of another thread
 
     def tick(self, now: float, beat: Beat, *, may_look: bool = True) -> None:
-        """Read messages, and send, dial or look up what is due. ``may_look``: as for
+        """Read messages, and send, connect or look up what is due. ``may_look``: as for
         `TrainerConnection.tick`."""
         self.read()
         for connection in self:
@@ -146,7 +146,7 @@ class Trainers:
             connection.close()
 
     def _follow(self, name: _Name, now: float) -> None:
-        """Dial the new addresses of a name, and forget the old ones."""
+        """Connect to the new addresses of a name, and forget the old ones."""
         mine = [connection for connection in self if connection.name is name]
         name.tick(now, all_there=bool(mine) and all(connection.welcomed for connection in mine))
         name.take_turns(now, is_reached=any(connection.greeted for connection in mine))
@@ -210,7 +210,7 @@ class _Name:
             self._thread.start()
 
     def warn_unreachable(self, now: float) -> None:
-        """Warn why it cannot be dialled, if it is time."""
+        """Warn why it cannot be reached, if it is time."""
         if now > self.warn_at:
             _log.warning("trainer %s cannot be reached: %s; still trying", self.address, self._why)
             self.warn_at = now + REMIND_S

@@ -1,8 +1,8 @@
 """A worker: receive a lease, do its task, answer. One process, one thread, no state that matters.
 
-It dials every trainer in its settings and shares its time fairly among them (`trainers`). A trainer
-that cannot be reached, closes or falls silent is dialled again and again. The decode loop itself
-sends the heartbeats, between two frames: a worker that hangs in a decoder sends none, so its
+It connects to every trainer in its settings and shares its time fairly among them (`trainers`). A
+trainer that cannot be reached, closes or stops responding is tried again and again. The decode loop
+itself sends the heartbeats, between two frames: a worker that hangs in a decoder sends none, so its
 trainer notices. While it stands in a read, the thread that watches this sends them (`read_watch`).
 
 A worker that a trainer started gets shared memory over its private channel, and ends with the
@@ -117,7 +117,7 @@ class Worker:
 
     def run(self) -> None:
         """Serve until stopped, or until the process that started this one has ended. Raises
-        WorkerError if this process cannot go on."""
+        WorkerError if this process cannot continue."""
         reason = "cannot go on"
         try:
             self._decoders.read_channel()  # arenas may follow the settings at once
@@ -148,7 +148,7 @@ class Worker:
         if self._channel is not None:
             sockets.append((self._channel, zmq.POLLIN))
         wait_ms = self._trainers.wait_ms(time.monotonic())
-        if not sockets:  # a poll would not wait: there is nobody to dial now
+        if not sockets:  # a poll would not wait: there is no trainer to connect to now
             time.sleep(wait_ms / 1000)
         ready = dict(zmq.zmq_poll(sockets, wait_ms))
         if ready:
