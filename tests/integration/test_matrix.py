@@ -220,7 +220,12 @@ def assert_same(batches: Iterable[Any], expected: list[Any]) -> None:
             names = wanted if isinstance(wanted, dict) else [""]
             for name in names:
                 one, other = (each[name] if name else each for each in (got, wanted))
-                np.testing.assert_array_equal(np.asarray(one), other)
+                one = np.asarray(one)
+                if one.dtype == object:  # TensorFlow's text is bytes
+                    one = np.array(
+                        [each if isinstance(each, str) else each.decode() for each in one.flat]
+                    ).reshape(one.shape)
+                np.testing.assert_array_equal(one, other)
         count += 1
         del clips, labels
     assert count == len(expected)

@@ -357,7 +357,8 @@ def _index(
     rows = np.array((firsts, starts, table.times[starts], table.positions[starts])).T
     ordinals = None if ordinals is None else compact(ordinals)
     order = FrameTable(frames, compact(rows), ordinals, unreferenced=unreferenced)
-    positions = None if table.noted is not None else compact(table.positions)
+    places = table.positions if table.placed is None else table.placed.positions
+    positions = None if table.noted is not None else compact(places)
     info = info._replace(keys=order.keys)
     return VideoIndex(info, order, positions, table.placed, table.noted, opening)
 

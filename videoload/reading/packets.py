@@ -347,8 +347,8 @@ def _by_pass(opened: OpenedVideo, content: Content, tick: Tick) -> PacketTable |
         return None
     timing = timing_in(opened, shown, _numbers(pictures))
     if are_placed:
-        positions += before
-        return PacketTable(positions, times, pictures, timing, _by_places(opened, positions, sizes))
+        placed = _by_places(opened, positions + before, sizes)
+        return PacketTable(positions, times, pictures, timing, placed)
     if opened.is_avi and _are_chunks(content, opened.stream.index, positions, sizes):
         return PacketTable(positions, times, pictures, timing, _by_places(opened, positions, sizes))
     if opened.is_avi or (np.diff(positions, prepend=_UNKNOWN) < 1).any():
