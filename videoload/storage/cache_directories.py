@@ -190,7 +190,7 @@ def cache_folder(requested: str | os.PathLike[str] | Literal[False] | None) -> s
     that cannot be used, once.
 
     Args:
-        asked: A folder; None: ``$VIDEOLOAD_CACHE`` (empty: none), else ``videoload`` in
+        requested: A folder; None: ``$VIDEOLOAD_CACHE`` (empty: none), else ``videoload`` in
             ``$XDG_CACHE_HOME`` or ``~/.cache``; False: none.
     """
     folder = None if requested is False else _named(requested)

@@ -146,7 +146,7 @@ class DatasetIndex:
     """What a dataset index contains about files below the root of ``storage``.
 
     Args:
-        asked: The file or its URL; None: the one in the root; False: none.
+        requested: The file or its URL; None: the one in the root; False: none.
         storage: The files.
         cache: The folder where a file from a URL is kept.
         software: What must have made it.
