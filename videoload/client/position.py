@@ -201,8 +201,7 @@ class Position(keras.callbacks.Callback):  # type: ignore[misc]  # Keras comes w
             if (here := _content(self._file)) not in self._known:
                 raise VideoloadError(
                     f"{self._folder}: another training run has saved here meanwhile: give each "
-                    "its own "
-                    "folder"
+                    "its own folder"
                 )
             before = None if here is None else self.model_file
             self._known = [here, content]

@@ -314,9 +314,9 @@ class Reading:
         if states := Counter(worker.state for worker in self._engine.membership.records()):
             who = ", ".join(f"{states[state]} {state}" for state in sorted(states))
             _log.warning(
-                "still waiting for batch %d after %.0f s; workers: %s (if all are silent or "
-                "return again "
-                "and again, their storage may be down, or all clips hang)", step, _REMIND_S, who,
+                "still waiting for batch %d after %.0f s; workers: %s (if all are silent or return "
+                "again and again, their storage may be down, or all clips hang)",
+                step, _REMIND_S, who,
             )  # fmt: skip
 
     def _wait(self, idle: Callable[[], None] | None) -> Ready | None:
@@ -351,7 +351,7 @@ def results(engine: Engine, source: OpenStream) -> Generator[tuple[int, Any], No
     [most] = source.state.plan.sizes.values()  # rows of a batch
     engine.post_about(source, lambda: engine.streams.add(source))
     reading = Reading(engine, source, steps)
-    drop = lambda: engine.streams.drop(source)  # noqa: E731 - after its reader has ended
+    drop = partial(engine.streams.drop, source)  # after its reader has ended
     weakref.finalize(reading, engine.post_about, source, drop).atexit = False
     try:
         for step in steps:

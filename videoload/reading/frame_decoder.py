@@ -47,8 +47,7 @@ class FrameDecoder:
     def __init__(
         self, context: VideoCodecContext, parameters: Mapping[str, Any], *, strict: bool
     ) -> None:
-        """``parameters``: the parameters that the container gave ``context``, which has decoded
-        nothing."""
+        """``parameters``: those that the container gave ``context``, which has decoded nothing."""
         self.parameters = parameters
         self.used = False
         self.is_strict = strict
