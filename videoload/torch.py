@@ -11,14 +11,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from videoload.engine.readers import StreamReaders
+from videoload.client.stream import Stream, readers_of
 from videoload.errors import SpecError
 from videoload.frameworks import torch_batches
 
 if TYPE_CHECKING:
     import torch
-
-    from videoload.client.stream import Stream
 
 __all__ = ["as_model", "batches", "to_rgb"]
 
@@ -36,8 +34,8 @@ class _Batches:
 
     def __iter__(self) -> Iterator[tuple[Any, ...]]:
         """Read the next epoch, as `videoload.torch.batches` says."""
-        readers, device = self._stream._readers, self._device
-        return torch_batches.batches(readers, device, self._finish, info=self._info)
+        readers = readers_of(self._stream)
+        return torch_batches.batches(readers, self._device, self._finish, info=self._info)
 
     def __next__(self) -> NoReturn:
         """Say how one batch is taken. Raises SpecError."""
@@ -107,12 +105,12 @@ def batches(
         SpecError: ``stream`` is none; ``layout``, ``mean`` or ``std`` do not fit the clips.
         VideoloadError: PyTorch is not installed; or as in `Stream.batches`.
     """
-    if not isinstance(getattr(stream, "_readers", None), StreamReaders):
+    if not isinstance(stream, Stream):
         raise SpecError(
             f"vl.torch.batches takes a stream, got a {type(stream).__name__}: give "
             "client.stream(catalog, clip, batch_size)"
         )
-    finish = torch_batches.finishing(stream._readers.spec, layout, dtype, mean, std)
+    finish = torch_batches.finishing(readers_of(stream).spec, layout, dtype, mean, std)
     return _Batches(stream, device, finish, info=info)
 
 

@@ -86,6 +86,27 @@ def test_nothing_is_unpickled_or_evaluated() -> None:
             )
 
 
+def _private(tree: ast.Module, *, own: bool) -> set[str]:
+    """The attributes with an underscore: those that a file defines, or takes of other objects."""
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute):
+            if (getattr(node.value, "id", "") in {"self", "cls"}) is own:
+                found.add(node.attr)
+        elif own:
+            found.add(str(getattr(node, "name", getattr(node, "id", getattr(node, "value", "")))))
+    return {name for name in found if name.startswith("_") and not name.startswith("__")}
+
+
+def test_no_file_reaches_for_what_another_one_keeps_private() -> None:
+    of_tuples = {"_replace", "_asdict"}
+    defined = {file: _private(tree, own=True) for file, tree in files().items()}
+    of_others = set().union(*defined.values()) - of_tuples
+    for file, tree in files().items():
+        reached = _private(tree, own=False) & of_others - defined[file]
+        assert not reached, f"{file} takes {reached}: give them a function, or a name without _"
+
+
 def _loaded_by(code: str) -> set[str]:
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", f"import sys\n{code}\nprint(*sys.modules)"],

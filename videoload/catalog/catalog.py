@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import logging
 import operator
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -27,7 +26,6 @@ from videoload.catalog.columns import (
 from videoload.catalog.fields import fields_in, requested, with_fields
 from videoload.catalog.folders import (
     BY_FOLDER,
-    open_root,
     read_folder,
     train_and_test,
 )
@@ -43,8 +41,7 @@ from videoload.catalog.tables import (
     read_table,
 )
 from videoload.clips.rows import Video
-from videoload.clips.sample_spec import By, SampleParts
-from videoload.clips.step_times import StepTimes
+from videoload.clips.sample_spec import By
 from videoload.errors import CatalogError
 from videoload.storage.paths import below, files_of, parts_of
 
@@ -87,10 +84,7 @@ class Catalog:
         CatalogError: A path, label or segment is not valid, or a segment occurs twice.
     """
 
-    __slots__ = (
-        "_classes", "_parts", "_root", "_sample_parts", "_stats", "_steps", "_table", "_targets",
-        "_windows",
-    )  # fmt: skip
+    __slots__ = ("_table",)
 
     @suggests
     def __init__(
@@ -125,34 +119,14 @@ class Catalog:
             "label": found, "start": starts, "end": ends, "frames": frames, "start_s": starts_s,
             "end_s": ends_s, "at": at, "at_s": at_s, "box": box,
         }  # fmt: skip
-        self._fill(Listed(files, columns, known, root, hot), duplicates=duplicates)
-
-    def _fill(self, listed: Listed, *, duplicates: bool, by: By = "time") -> Catalog:
-        self._root = None if listed.root is None else open_root(listed.root)
-        self._classes = listed.classes
-        self._table = Table(listed, duplicates=duplicates)
-        self._targets: targets_.Targets | None = None
-        if listed.targets is not None:
-            self._targets = targets_.checked(listed.targets, len(self), self.paths)
-        self._parts: tuple[MixPart, ...] = ()
-        self._sample_parts: SampleParts | None = None
-        self._windows: Ints | None = None  # see `plan.windows`
-        self._steps: tuple[StepTimes, ...] | None = None  # of each row
-        self._stats: dict[str, dict[str, npt.NDArray[Any]]] = {}
-        if listed.parts is not None:
-            self._table, self._sample_parts = side_by_side.laid(self._table, *listed.parts, by)
-        return self
+        self._table = Table(Listed(files, columns, known, root, hot), duplicates=duplicates)
 
     @classmethod
     def _of(cls, listed: Listed, *, duplicates: bool = False, by: By = "time") -> Catalog:
-        return object.__new__(cls)._fill(listed, duplicates=duplicates, by=by)
-
-    def _replaced(self, **fields: Any) -> Catalog:
-        """The same, with other private fields."""
-        new = copy.copy(self)
-        for name, value in fields.items():
-            setattr(new, f"_{name}", value)
-        return new
+        table = Table(listed, duplicates=duplicates)
+        if listed.parts is not None:
+            table = side_by_side.laid(table, *listed.parts, by)
+        return catalog_of(table)
 
     @classmethod
     @suggests
@@ -350,7 +324,7 @@ class Catalog:
             for name, values in found.steps.items()
         }
         catalog = catalog.with_targets({**targets, "episode_index": found.numbers})
-        return catalog._replaced(steps=found.times, stats=found.stats)
+        return catalog_of(catalog._table.replaced(steps=found.times, stats=found.stats))
 
     @classmethod
     @suggests
@@ -494,26 +468,26 @@ class Catalog:
         parts = list(catalogs)
         if not parts or not all(isinstance(part, cls) for part in parts):
             raise CatalogError("join takes catalogs, at least one")
-        if any(part._parts for part in parts):
+        tables = [part._table for part in parts]
+        if any(table.parts for table in tables):
             raise CatalogError("a mixture cannot be part of another catalog: give its parts")
-        if len({part._steps is None for part in parts}) > 1:
+        if len({table.steps is None for table in tables}) > 1:
             raise CatalogError(
                 "to join catalogs, all or none are of from_lerobot: it has the times of steps"
             )
-        sample_parts = parts[0]._sample_parts
-        if any(part._sample_parts != sample_parts for part in parts):
+        sample_parts = tables[0].sample_parts
+        if any(table.sample_parts != sample_parts for table in tables):
             raise CatalogError(
                 "catalogs of several files as one sample are joined if they have the same parts, "
                 "and the same by= and offset_s="
             )
-        root, ways = side_by_side.common_root([part._root for part in parts])
-        targets = [part._targets for part in parts if part._targets is not None]
-        if targets and (len(targets) < len(parts) or len({part._classes for part in parts}) > 1):
+        root, ways = side_by_side.common_root([table.root for table in tables])
+        targets = [table.targets for table in tables if table.targets is not None]
+        if targets and (len(targets) < len(parts) or len({each.classes for each in tables}) > 1):
             raise CatalogError(
                 "to join catalogs with targets, all need targets and the same classes: call "
                 "with_targets for the others, or give each the same classes="
             )
-        tables = [part._table for part in parts]
         if len({table.has_moments for table in tables}) > 1:
             raise CatalogError("to join catalogs, all or none need moments (at, at_s)")
         paths = [
@@ -522,25 +496,24 @@ class Catalog:
             for path in table.paths
         ]
         number: dict[str, int] = {}  # of all classes, in the order of their first appearance
-        for part in parts:
-            for name in part._classes:
+        for table in tables:
+            for name in table.classes:
                 number.setdefault(name, len(number))
         labels = [
-            np.array([*map(number.__getitem__, part._classes), -1], np.int64)[part.labels]
+            np.array([*map(number.__getitem__, part.classes), -1], np.int64)[part.labels]
             for part in parts
         ]
         columns = columns_of(tables) | {"label": np.concatenate(labels)}
         if len(parts) > 1 and (alike := look_alike(number)):
             _log.warning("join: %s", alike)
         leading = [parts_of(path)[0] for path in paths]
-        joined = cls._of(Listed(leading, columns, tuple(number), root), duplicates=True)
+        joined = Table(Listed(leading, columns, tuple(number), root), duplicates=True)
         if sample_parts is not None:
-            joined = joined._replaced(
-                table=joined._table.replaced(paths), sample_parts=sample_parts
-            )
-        if steps := [part._steps for part in parts if part._steps is not None]:
-            joined = joined._replaced(steps=sum(steps, ()))
-        return joined.with_targets(targets_.joined(targets)) if targets else joined
+            joined = joined.replaced(paths=paths, sample_parts=sample_parts)
+        if steps := [table.steps for table in tables if table.steps is not None]:
+            joined = joined.replaced(steps=sum(steps, ()))
+        made = catalog_of(joined)
+        return made.with_targets(targets_.joined(targets)) if targets else made
 
     @classmethod
     def side_by_side(
@@ -578,27 +551,24 @@ class Catalog:
                     f"part {name!r} must be a Catalog, as Catalog.from_folder makes it, got "
                     f"{part!r}"
                 )
-            if part._parts or part._sample_parts:
+            if part.parts or part._table.sample_parts:
                 raise CatalogError("a mixture, or a catalog of several parts, cannot be a part")
-            if part._steps is not None:
+            if part._table.steps is not None:
                 raise CatalogError(
                     f"part {name!r} is of from_lerobot: choose its cameras there, with cameras="
                 )
-        tables = {name: (part._root, part._table) for name, part in parts.items()}
-        root, table, sample_parts = side_by_side.combined(tables, match, by, offset_s)
-        return next(iter(parts.values()))._replaced(
-            root=root, table=table, sample_parts=sample_parts
-        )
+        tables = {name: part._table for name, part in parts.items()}
+        return catalog_of(side_by_side.combined(tables, match, by, offset_s))
 
     @property
     def root(self) -> Path | str | None:
         """The folder that paths are relative to, resolved, or the URL; None: workers have it."""
-        return self._root
+        return self._table.root
 
     @property
     def classes(self) -> tuple[str, ...]:
         """The class names; a label is an index into them."""
-        return self._classes
+        return self._table.classes
 
     @property
     def labels(self) -> Ints:
@@ -608,13 +578,13 @@ class Catalog:
     @property
     def targets(self) -> targets_.Targets | None:
         """The targets from `with_targets`, read-only; None: the labels are the targets."""
-        return self._targets
+        return self._table.targets
 
     @property
     def stats(self) -> Mapping[str, Mapping[str, npt.NDArray[Any]]]:
         """Of `from_lerobot`: ``stats["action"]["mean"]`` and what else ``meta/stats.json`` has, of
         all episodes of the data set. Other catalogs have none."""
-        return self._stats
+        return self._table.stats
 
     @property
     def paths(self) -> tuple[str, ...]:
@@ -624,15 +594,15 @@ class Catalog:
     @property
     def parts(self) -> tuple[MixPart, ...]:
         """The parts of a mixture, in their order; other catalogs have none."""
-        return self._parts
+        return self._table.parts
 
     @property
     def files(self) -> int:
         """Number of files. Several segments of one file count once."""
-        return len(set(self._table.paths))
+        return len(set(self.paths))
 
     def __len__(self) -> int:
-        return len(self._table.paths)
+        return len(self._table)
 
     @overload
     def __getitem__(self, index: SupportsIndex) -> Video: ...
@@ -651,20 +621,17 @@ class Catalog:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Catalog):
             return NotImplemented
-        names = "_root", "_classes", "_table", "_parts", "_sample_parts", "_steps"
-        same = all(getattr(self, name) == getattr(other, name) for name in names)
-        return same and targets_.equal(self._targets, other._targets)
+        return self._table == other._table
 
     def __hash__(self) -> int:
-        return hash((self._root, self._classes, len(self)))
+        return hash((self.root, self.classes, len(self)))
 
     def __repr__(self) -> str:
-        rows, classes = f"{len(self)} rows", f", {len(self._classes)} classes"
-        if self._steps is not None:
-            steps = sum(each.count for each in self._steps)
-            rows, classes = f"{len(self)} episodes of {steps} steps", ""
+        rows, classes = f"{len(self)} rows", f", {len(self.classes)} classes"
+        if (steps := self._table.steps) is not None:
+            rows, classes = f"{len(self)} episodes of {sum(each.count for each in steps)} steps", ""
         files = len({file for path in {*self.paths} for file in files_of(path)})
-        return f"Catalog({rows} in {files} files{classes}, root={self._root})"
+        return f"Catalog({rows} in {files} files{classes}, root={self.root})"
 
     def with_targets(self, targets: object) -> Catalog:
         """This catalog with other targets than labels. `split` and ``balance`` use the labels.
@@ -684,7 +651,8 @@ class Catalog:
         Raises:
             CatalogError: A video has no row, or the type is none of these.
         """
-        return self._replaced(targets=targets_.checked(targets, len(self), self.paths))
+        checked = targets_.checked(targets, len(self), self.paths)
+        return catalog_of(self._table.replaced(targets=checked))
 
     def subset(self, indices: Iterable[int]) -> Catalog:
         """Some of the videos, with all classes. ``catalog[10:20]`` is a subset too.
@@ -700,13 +668,9 @@ class Catalog:
             CatalogError: There are no whole numbers, or this is a mixture.
             IndexError: There is no video with an index.
         """
-        if self._parts:
+        if self.parts:
             raise CatalogError("a mixture has no subsets: take subsets of its parts, and mix those")
-        chosen = splitting.chosen(indices, len(self))
-        targets = None if self._targets is None else targets_.subset(self._targets, chosen)
-        steps = None if self._steps is None else tuple(self._steps[i] for i in chosen.tolist())
-        table = self._table.take(chosen)
-        return self._replaced(table=table, targets=targets, steps=steps, windows=None)
+        return catalog_of(self._table.take(splitting.chosen(indices, len(self))))
 
     def explode(self, name: str | None = None) -> Catalog:
         """A catalog with a row for each value of a target that is `OneOf`, as pandas' ``explode``.
@@ -725,8 +689,8 @@ class Catalog:
         Raises:
             CatalogError: There is no such target.
         """
-        rows, targets = targets_.exploded(self._targets, name)
-        return self.subset(rows)._replaced(targets=targets)
+        rows, targets = targets_.exploded(self.targets, name)
+        return catalog_of(self.subset(rows)._table.replaced(targets=targets))
 
     @suggests
     def split(
@@ -754,8 +718,20 @@ class Catalog:
         Raises:
             CatalogError: One side would be empty, or a path does not name its group.
         """
-        if by is None and self._steps is not None:
-            pairs = zip(self.paths, self._steps, strict=True)
+        if by is None and self._table.steps is not None:
+            pairs = zip(self.paths, self._table.steps, strict=True)
             by = [f"{path} {steps.episode}" for path, steps in pairs]
         mask = splitting.is_first(fraction, operator.index(seed), self, by)
         return self.subset(np.flatnonzero(mask)), self.subset(np.flatnonzero(~mask))
+
+
+def table_of(catalog: Catalog) -> Table:
+    """What a catalog is made of, for the other packages of videoload."""
+    return catalog._table
+
+
+def catalog_of(table: Table) -> Catalog:
+    """A catalog that is made of this."""
+    catalog = object.__new__(Catalog)
+    catalog._table = table
+    return catalog

@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 from msgspec.structs import replace
 
-from videoload.catalog.catalog import Catalog
-from videoload.catalog.targets import Boxes, PerFrame, Rows, marks_in, row_shape
+from videoload.catalog.catalog import Catalog, table_of
+from videoload.catalog.targets import PerFrame, Rows, arrays_of, leading_boxes
 from videoload.clips.choices import MAX_BOXES_BYTES
 from videoload.clips.rows import OF_FILE, Video
 from videoload.clips.sample_spec import SampleSpec
@@ -47,10 +47,12 @@ def rows_for_workers(catalog: Catalog, spec: SampleSpec | None) -> Callable[[int
     ``boxes`` are float32 [1, 4], or [n, 4] of the frames. Without a ``spec``, none are cut out."""
     values = _boxes(catalog) if spec is not None and spec.leader.crop == "box" else None
 
+    table = table_of(catalog)
+
     def row(video: int) -> Video:
-        found = catalog._table.video(video, _UNTOLD)
-        if catalog._steps is not None:
-            found = replace(found, steps=catalog._steps[video])
+        found = table.video(video, _UNTOLD)
+        if table.steps is not None:
+            found = replace(found, steps=table.steps[video])
         if values is None:
             return found
         return replace(found, boxes=_of_row(values, found, video).tobytes())
@@ -61,21 +63,16 @@ def rows_for_workers(catalog: Catalog, spec: SampleSpec | None) -> Callable[[int
 def _of_row(values: Rows, row: Video, video: int) -> npt.NDArray[np.float32]:
     found: npt.NDArray[np.float32]
     if isinstance(values, PerFrame):
-        found = values._arrays[video][row.start : row.end]
+        found = arrays_of(values)[video][row.start : row.end]
     else:
         found = values[video]
     return found
 
 
 def _boxes(catalog: Catalog) -> Rows | None:
-    if "box" in catalog._table.columns:
-        return catalog._table.column("box")
-    found = [
-        column._values
-        for column in marks_in(catalog.targets).values()
-        if isinstance(column, Boxes) and column._part is None
-        if row_shape(column._values) == (4,)
-    ]
+    if "box" in (table := table_of(catalog)).columns:
+        return table.column("box")
+    found = leading_boxes(catalog.targets)
     if len(found) > 1:
         raise SpecError(
             f'{len(found)} targets are boxes: give the catalog a column box, which crop="box" takes'

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from videoload.arguments import real
 from videoload.catalog import targets as targets_
-from videoload.catalog.catalog import Catalog
+from videoload.catalog.catalog import Catalog, catalog_of, table_of
 from videoload.catalog.interleaving import weights
 from videoload.catalog.table import Ints, MixPart
 from videoload.clips.affine import Matrices
@@ -61,7 +61,7 @@ def mix(parts: Mapping[str, tuple[Catalog, float]]) -> Catalog:
         found.append(MixPart(name, start, start + len(catalog), share / sum(shares)))
         start += len(catalog)
     weights(shares)
-    return joined._replaced(parts=tuple(found))
+    return catalog_of(table_of(joined).replaced(parts=tuple(found)))
 
 
 def targets_of(
@@ -89,49 +89,49 @@ def moments_of(
     one of their row, or its step. None: clips of this spec have no moment."""
     if (at := moment_at(spec)) is None:
         return None
-    if (steps := catalog._steps) is not None:
+    if (steps := table_of(catalog).steps) is not None:
         pairs = zip(videos.tolist(), clips.tolist(), strict=True)
         return np.array([step_of(spec, steps[video], clip) for video, clip in pairs], np.int64)
     shown = pictures(frames).reshape(len(frames), -1, frames.shape[-1])[:, 0, at]  # of all views
-    return np.asarray(shown - catalog._table.column("start")[videos], np.int64)
+    return np.asarray(shown - table_of(catalog).column("start")[videos], np.int64)
 
 
 def file_rows(catalog: Catalog, side: int | None = None) -> Catalog:
     """The videos, without parts, classes and targets. Of several files as one sample, all, or only
     those number ``side``."""
-    table = catalog._table
-    if side is not None and catalog._sample_parts is not None:
+    table = table_of(catalog)
+    if side is not None and table.sample_parts is not None:
         columns = {name: column for name, column in table.columns.items() if name != "places"}
-        table = table.replaced([parts_of(path)[side] for path in table.paths], columns)
-    return catalog._replaced(
-        table=table, parts=(), classes=(), targets=None, windows=None, sample_parts=None
+        paths = [parts_of(path)[side] for path in table.paths]
+        table = table.replaced(paths=paths, columns=columns)
+    return catalog_of(
+        table.replaced(parts=(), classes=(), targets=None, windows=None, sample_parts=None)
     )
 
 
 def whole_files(catalog: Catalog, paths: Iterable[str]) -> Catalog:
     """Some of its files, each once, and nothing else that it says of them."""
-    rows = file_rows(catalog)
-    return rows._replaced(
-        table=rows._table.replaced(list(dict.fromkeys(paths)), {}), sample_parts=None, steps=None
-    )
+    files = dict.fromkeys(paths)
+    return catalog_of(table_of(file_rows(catalog)).replaced(paths=files, columns={}, steps=None))
 
 
 def lengths_of(catalog: Catalog) -> Ints:
     """The frames of each row, or its steps if it has times of them; -1: not known."""
-    if catalog._steps is not None:
-        return np.array([steps.count for steps in catalog._steps], np.int64)
-    return catalog._table.segment_frames
+    table = table_of(catalog)
+    if table.steps is not None:
+        return np.array([steps.count for steps in table.steps], np.int64)
+    return table.segment_frames
 
 
 def with_windows(catalog: Catalog, windows: Ints | None) -> Catalog:
     """The catalog, with what was counted of each video: see `plan.windows`."""
-    return catalog._replaced(windows=windows)
+    return catalog_of(table_of(catalog).replaced(windows=windows))
 
 
 def shown_as(catalog: Catalog, rows: Ints | slice = slice(None)) -> Ints:
     """As which (width, height) frames of some rows are shown, int64 [2, n]; -1: the catalog does
     not tell."""
-    return np.stack([catalog._table.column(name)[rows] for name in ("width", "height")])
+    return np.stack([table_of(catalog).column(name)[rows] for name in ("width", "height")])
 
 
 def do_lengths_decide(spec: SampleSpec, buckets: Sequence[int] | None = None) -> bool:
@@ -163,9 +163,10 @@ def check_numbers(catalog: Catalog, others: Iterable[Catalog]) -> None:
 def check_shapes(catalog: Catalog, spec: SampleSpec) -> None:
     """Raises SpecError if there are points or boxes in a part that the samples do not have, or
     steps of clips that have no moment."""
+    table = table_of(catalog)
     for name, column in targets_.named(catalog.targets).items():
         if isinstance(column, targets_.Steps):
-            if catalog._table.seconds is not None and catalog._steps is None:
+            if table.seconds is not None and table.steps is None:
                 raise SpecError(
                     f"{name}: Steps are counted in frames: give starts and ends in frames"
                 )

@@ -20,29 +20,27 @@ from videoload.clips.sample_spec import By, SampleParts
 from videoload.errors import CatalogError, named
 from videoload.storage.paths import SEPARATOR, with_offsets
 
-Root = Path | str | None
 Offset = float | Sequence[float] | npt.NDArray[np.floating[Any]]
 
 
 def combined(
-    parts: Mapping[str, tuple[Root, Table]],
+    parts: Mapping[str, Table],
     match: str | None,
     by: By,
     offset_s: Mapping[str, Offset] | None,
-) -> tuple[Root, Table, SampleParts]:
-    """The root and the rows of catalogs side by side, with the labels and segments of the first.
-    Raises CatalogError."""
+) -> Table:
+    """Catalogs side by side, with the labels and segments of the first. Raises CatalogError."""
     if len(parts) < 2:
         raise CatalogError("side_by_side takes catalogs by name, at least two: rgb=..., depth=...")
-    roots, (first, *others) = zip(*parts.values(), strict=True)
+    first, *others = parts.values()
     if not all(table.is_of_whole_files for table in others):
         raise CatalogError("segments are those of the first part: the others need whole files")
-    root, ways = common_root(roots)
+    root, ways = common_root([table.root for table in parts.values()])
     paths = {
         name: [way + path for path in table.paths]
-        for way, (name, (_, table)) in zip(ways, parts.items(), strict=True)
+        for way, (name, table) in zip(ways, parts.items(), strict=True)
     }
-    return root, *laid(first, paths, offset_s or {}, by, match)
+    return laid(first.replaced(root=root), paths, offset_s or {}, by, match)
 
 
 def laid(
@@ -51,7 +49,7 @@ def laid(
     offset_s: Mapping[str, Offset],
     by: By,
     match: str | None = None,
-) -> tuple[Table, SampleParts]:
+) -> Table:
     """The rows of the first part, with the paths of all parts. Raises CatalogError."""
     if by not in ("time", "frames"):
         raise CatalogError(f'by must be "time" or "frames", got {by!r}')
@@ -68,7 +66,8 @@ def laid(
         )
     # A fingerprint is that of one file, and a sample has several.
     columns = {name: first.columns[name] for name in first.columns if name != "fingerprint"}
-    return first.replaced(samples, columns), SampleParts(tuple(paths), by, shared)
+    parts = SampleParts(tuple(paths), by, shared)
+    return first.replaced(paths=samples, columns=columns, sample_parts=parts)
 
 
 def _offsets(

@@ -1,17 +1,22 @@
-"""The rows of a catalog: a segment of a file and its label. Checked once, then constant."""
+"""`Table`: what a catalog is made of. Checked once, then constant."""
 
 from __future__ import annotations
 
 import copy
 import operator
-from collections.abc import Sequence, Set
+from collections.abc import Mapping, Sequence, Set
+from pathlib import Path
 from typing import Any, NamedTuple, SupportsIndex
 
 import numpy as np
 import numpy.typing as npt
 
+from videoload.catalog import targets as targets_
 from videoload.catalog.columns import Listed, is_list, normal_path
+from videoload.catalog.folders import open_root
 from videoload.clips.rows import COLUMNS, OF_FILE, UNKNOWN, Video
+from videoload.clips.sample_spec import SampleParts
+from videoload.clips.step_times import StepTimes
 from videoload.errors import CatalogError
 
 Ints = npt.NDArray[np.int64]
@@ -42,16 +47,33 @@ class MixPart(NamedTuple):
 
 
 class Table:
-    """The rows of a `Catalog`. Raises CatalogError if a column is wrong, or unless ``duplicates``
-    are allowed, if a segment occurs twice.
+    """All that a `Catalog` holds: its rows, segments of files with their labels, and what else
+    decides its samples. See `catalog.table_of`.
 
-    ``columns`` has those in which something is given, by the field of `Video`: int64 [N], float64
-    [N], or for boxes float32 [N, 4], for places bytes [N].
+    Attributes:
+        root, classes, paths, targets, parts, stats: As the catalog has them.
+        columns: Those in which something is given, by the field of `Video`: int64 [N], float64 [N],
+            or for boxes float32 [N, 4], for places bytes [N].
+        sample_parts: The parts of each sample, if these are several files.
+        steps: The times of the steps of each row, of `from_lerobot`.
+        windows: What was counted of each row: see `plan.windows`.
     """
 
-    __slots__ = ("columns", "paths")
+    __slots__ = (
+        "classes", "columns", "parts", "paths", "root", "sample_parts", "stats", "steps",
+        "targets", "windows",
+    )  # fmt: skip
 
     def __init__(self, listed: Listed, *, duplicates: bool) -> None:
+        """Raises CatalogError if a column is wrong, or unless ``duplicates`` are allowed, if a
+        segment occurs twice."""
+        self.root: Path | str | None = None if listed.root is None else open_root(listed.root)
+        self.classes = listed.classes
+        self.parts: tuple[MixPart, ...] = ()
+        self.sample_parts: SampleParts | None = None
+        self.windows: Ints | None = None
+        self.steps: tuple[StepTimes, ...] | None = None
+        self.stats: Mapping[str, Mapping[str, npt.NDArray[Any]]] = {}
         where = listed.where
         paths = [normal_path(path, where, i) for i, path in enumerate(listed.paths)]
         if not paths:
@@ -104,12 +126,18 @@ class Table:
                 raise CatalogError(f"{where(i)}: {paths[i]!r}: {flaw.format(**row)}")
         self.columns = _filled(given)
         self.paths = _one_str_a_file(paths, self.columns, listed, duplicates=duplicates)
+        self.targets: targets_.Targets | None = None
+        if listed.targets is not None:
+            self.targets = targets_.checked(listed.targets, len(paths), self.paths)
+
+    def __len__(self) -> int:
+        return len(self.paths)
 
     def column(self, name: str) -> npt.NDArray[Any]:
         """A column by the field of `Video`, read-only; -1 or NaN: not given."""
         found, default = self.columns.get(name), COLUMNS[name][1]
         if found is None:
-            return np.broadcast_to(default, (len(self.paths), *default.shape))
+            return np.broadcast_to(default, (len(self), *default.shape))
         return found
 
     @property
@@ -145,7 +173,7 @@ class Table:
         """A row, ``without`` some of its columns; negative ones count from the end. Raises
         IndexError, TypeError."""
         try:
-            i, videos = operator.index(index), len(self.paths)
+            i, videos = operator.index(index), len(self)
         except TypeError:
             raise TypeError("for a list of numbers, as from KFold: catalog.subset([...])") from None
         if not -videos <= i < videos:
@@ -164,28 +192,35 @@ class Table:
         """Some of the rows, in this order."""
         if not len(rows):
             raise CatalogError("there are no videos: a catalog needs at least one")
-        columns = {name: column[rows] for name, column in self.columns.items()}
-        return self.replaced([self.paths[i] for i in rows.tolist()], columns)
+        return self.replaced(
+            paths=[self.paths[i] for i in rows.tolist()],
+            columns={name: column[rows] for name, column in self.columns.items()},
+            targets=None if self.targets is None else targets_.subset(self.targets, rows),
+            steps=None if self.steps is None else tuple(self.steps[i] for i in rows.tolist()),
+            windows=None,
+        )
 
-    def replaced(
-        self, paths: Sequence[str], columns: dict[str, npt.NDArray[Any]] | None = None
-    ) -> Table:
-        """The same rows with other paths, and perhaps other columns."""
+    def replaced(self, **fields: Any) -> Table:
+        """The same with other fields. Columns in which nothing is given are left out."""
         new = copy.copy(self)
-        new.paths = tuple(paths)
-        new.columns = self.columns if columns is None else _filled(columns)
+        for name, value in fields.items():
+            setattr(new, name, value)
+        new.paths = tuple(new.paths)
+        new.columns = _filled(new.columns) if "columns" in fields else new.columns
         return new
 
     def __eq__(self, other: object) -> bool:
+        names = "root", "classes", "paths", "parts", "sample_parts", "steps"
         return (
             isinstance(other, Table)
-            and self.paths == other.paths
+            and all(getattr(self, name) == getattr(other, name) for name in names)
             and self.columns.keys() ^ other.columns.keys() <= HINTS
             and all(
                 np.array_equal(column, other.columns[name], equal_nan=True)
                 for name, column in self.columns.items()
                 if name not in HINTS
             )
+            and targets_.equal(self.targets, other.targets)
         )
 
     __hash__ = None  # type: ignore[assignment]

@@ -433,6 +433,16 @@ def marks_in(targets: Targets | None) -> dict[str, Marks]:
     return {name: each for name, each in named(targets).items() if isinstance(each, Marks)}
 
 
+def leading_boxes(targets: Targets | None) -> list[Rows]:
+    """The columns of one box in each row or frame of the first part."""
+    found = [
+        column._values
+        for column in marks_in(targets).values()
+        if isinstance(column, Boxes) and column._part is None
+    ]
+    return [values for values in found if row_shape(values) == (4,)]
+
+
 def part_of(column: Marks, parts: Iterable[str]) -> str:
     """The name among these ``parts`` of a sample of the one that its marks were made in."""
     return next(iter(parts)) if column._part is None else column._part

@@ -21,7 +21,7 @@ import numpy as np
 
 from videoload import host, native
 from videoload.arguments import MAX_PROCESSES, real, suggests, whole
-from videoload.catalog.catalog import Catalog
+from videoload.catalog.catalog import Catalog, table_of
 from videoload.catalog.joining import check_numbers, file_rows
 from videoload.catalog.table import Ints
 from videoload.client.fresh_import import checked_code
@@ -352,7 +352,7 @@ class Client:
             )
         own: Any = task
         if isinstance(task, Count):
-            own = Count(sample_spec(rows._sample_parts, task.spec.given))
+            own = Count(sample_spec(table_of(rows).sample_parts, task.spec.given))
         if rows.root is None and self._workers:
             raise SpecError("local workers need a root: give root= to the catalog")
         self._folders.beside(rows.root)
@@ -445,7 +445,7 @@ class Client:
         fingerprints with salt 0."""
         if not self.endpoints:
             return None
-        found = catalog._table.column("fingerprint")  # by a scan
+        found = table_of(catalog).column("fingerprint")  # by a scan
         salt = 0 if (found > 0).any() else secrets.randbits(63)
         files = Files(len(catalog), has_own=has_own, salt=salt)
         files.give(np.maximum(found, 0))

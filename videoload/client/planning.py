@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from videoload.catalog.catalog import Catalog
+from videoload.catalog.catalog import Catalog, table_of
 from videoload.catalog.joining import check_shapes
 from videoload.clips.sample_spec import GivenSpec, SampleSpec, sample_spec
 from videoload.clips.tasks import Count, WindowCount
@@ -28,7 +28,7 @@ def given_as(catalog: Catalog, clip: GivenSpec, *, shuffle: bool) -> SampleSpec:
     """The spec of a stream as it was given to it. Raises SpecError."""
     if not isinstance(catalog, Catalog):
         raise SpecError(f"a stream needs a Catalog, as Catalog.from_folder gives, not {catalog!r}")
-    return sample_spec(catalog._sample_parts, clip, shuffle=shuffle)
+    return sample_spec(table_of(catalog).sample_parts, clip, shuffle=shuffle)
 
 
 def planned(

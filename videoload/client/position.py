@@ -17,19 +17,17 @@ from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryFile
 from threading import Event
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 from weakref import WeakValueDictionary, finalize
 
 import keras
 
 from videoload.arguments import whole
+from videoload.client.stream import Stream, readers_of
 from videoload.errors import SpecError, VideoloadError
 from videoload.plan.identity import Identity
 from videoload.plan.options import check_numbered
 from videoload.storage.new_files import new_file
-
-if TYPE_CHECKING:
-    from videoload.client.stream import Stream
 
 
 class Position(keras.callbacks.Callback):  # type: ignore[misc]  # Keras comes without types
@@ -73,11 +71,11 @@ class Position(keras.callbacks.Callback):  # type: ignore[misc]  # Keras comes w
         self._every = whole("every", every)
         check_numbered(stream.options, "a position")
         self._folder = Path(folder)
-        self._stream = stream
+        self._stream, self._readers = stream, readers_of(stream)
         self._stop = stop or Event()
         self._file = self._folder / "position.json"
         self._unfinished = self._folder / "unfinished.keras"
-        self._identity = stream._readers.identity
+        self._identity = self._readers.identity
         self.batches = 0
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
@@ -89,7 +87,7 @@ class Position(keras.callbacks.Callback):  # type: ignore[misc]  # Keras comes w
         if saved is not None:
             self.batches, copies = _read(self._file, saved, self._identity)
             try:
-                stream._readers.use_copies(copies)
+                self._readers.use_copies(copies)
             except ValueError:
                 raise VideoloadError(f"{self._file} is damaged: use another folder") from None
         self._saved = self._epoch_began = self._fitted = self.batches
@@ -194,7 +192,7 @@ class Position(keras.callbacks.Callback):  # type: ignore[misc]  # Keras comes w
         # The file gets the name of a model only when it is complete.
         values = {
             "batches": self.batches, "stream": self._identity.settings,
-            "copies": self._stream._readers.copies,
+            "copies": self._readers.copies,
         }  # fmt: skip
         content = json.dumps(values).encode() + b"\n"
         try:

@@ -13,7 +13,7 @@ from typing import Any, Literal, Unpack, overload
 import numpy as np
 import numpy.typing as npt
 
-from videoload.catalog.catalog import Catalog
+from videoload.catalog.catalog import Catalog, table_of
 from videoload.catalog.crop_boxes import rows_for_workers
 from videoload.client.planning import given_as, planned
 from videoload.clips.clip_spec import ClipSpec
@@ -176,7 +176,7 @@ def _batches(
     quarantine = Quarantine(catalog, plan, options)
     specs = {shape: with_shape(spec, shape) for shape in plan.sizes}
     row_of = rows_for_workers(catalog, spec)
-    scanned, others = catalog._table.column("fingerprint"), set[str]()
+    scanned, others = table_of(catalog).column("fingerprint"), set[str]()
     try:
         for step in steps:
             planned = plan[step]

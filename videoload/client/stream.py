@@ -376,3 +376,8 @@ class Stream(Generic[C]):
         of = self.options["batch_size"] or f"{self.options['batch_frames']} frames"
         shape = self._readers.spec.shape
         return f"Stream({len(self)} batches of {of}, clips {shape}, {self.catalog!r})"
+
+
+def readers_of(stream: Stream[Any]) -> StreamReaders:
+    """What a stream is read with, for the other packages of videoload."""
+    return stream._readers

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from videoload.engine.stats import ClipTimes, SlowFile, StreamStats, Totals, WorkerRecord
+from videoload.engine.stats import SlowFile, StreamStats, Totals, WorkerRecord, clip_times
 from videoload.engine.verdict import judge
 from videoload.engine.waiting import Figures, Taken, figures
 from videoload.engine.work import NO_WORK, FileTimes, Work, WorkHistory, total
@@ -163,7 +163,7 @@ class Meter:
             utilisation=verdict.utilisation,
             steps_per_s=found.clips_per_s / batch_clips,
             max_steps_per_s=found.demand / batch_clips,
-            clip_times=ClipTimes._of(work),
+            clip_times=clip_times(work),
             slowest_files=tuple(
                 SlowFile(self._path(file.video), file.clips, file.seconds / file.clips)
                 for file in files

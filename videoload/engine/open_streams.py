@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from videoload import native
-from videoload.catalog.catalog import Catalog
+from videoload.catalog.catalog import Catalog, table_of
 from videoload.catalog.crop_boxes import rows_for_workers
 from videoload.catalog.table import Ints
 from videoload.clips.rows import Clip, Video
@@ -103,7 +103,7 @@ class OpenStream:
 
     def __post_init__(self) -> None:
         task, is_clips = self.task, isinstance(self.task, SampleSpec)
-        self.versions = np.maximum(self.catalog._table.column("fingerprint"), 0)
+        self.versions = np.maximum(table_of(self.catalog).column("fingerprint"), 0)
         self.row_of = rows_for_workers(self.catalog, self.spec if is_clips else None)
         self.is_scanned = bool(self.versions.any())
         self.layouts = {

@@ -73,14 +73,14 @@ class ClipTimes:
     slot: float
     wire: float
 
-    @classmethod
-    def _of(cls, work: Work) -> ClipTimes:
-        """The averages of some work."""
-        phases = (
-            work.open_s, work.index_s, work.seek_s, work.decode_s, work.scale_s, work.transform_s,
-            work.free_s, work.wire_s,
-        )  # fmt: skip
-        return cls(*(seconds / max(1, work.clips) for seconds in phases))
+
+def clip_times(work: Work) -> ClipTimes:
+    """The averages of some work."""
+    phases = (
+        work.open_s, work.index_s, work.seek_s, work.decode_s, work.scale_s, work.transform_s,
+        work.free_s, work.wire_s,
+    )  # fmt: skip
+    return ClipTimes(*(seconds / max(1, work.clips) for seconds in phases))
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +201,7 @@ class WorkerRecord(NamedTuple):
         rate = self.work.clips / self.work.busy_s if self.work.busy_s else 0.0
         return WorkerStats(
             self.name, self.host, self.pid, self.work.clips, rate, busy, wire, self.state,
-            self.last_error, clip_times=ClipTimes._of(of),
+            self.last_error, clip_times=clip_times(of),
         )  # fmt: skip
 
 

@@ -18,7 +18,7 @@ from msgspec.msgpack import encode
 
 from videoload.arguments import not_default
 from videoload.catalog import targets
-from videoload.catalog.catalog import Catalog
+from videoload.catalog.catalog import Catalog, table_of
 from videoload.catalog.joining import do_lengths_decide
 from videoload.clips.clip_spec import ClipSpec, crops_of
 from videoload.clips.rows import COLUMNS, OF_FILE
@@ -57,7 +57,7 @@ class Identity:
         code: Mapping[str, str] = MappingProxyType({}),
     ) -> Identity:
         """The identity of a stream. ``code``: digests of the user's modules."""
-        table, rows = catalog._table, len(catalog)
+        table, rows = table_of(catalog), len(catalog)
         paths = "\0".join(table.paths).encode(errors="surrogateescape")
         settings = {
             **_spec_settings(spec),
@@ -68,13 +68,13 @@ class Identity:
         for name, column in table.columns.items():
             if name not in _DECIDES_NO_CLIP and (name != "box" or spec.leader.crop == "box"):
                 settings[COLUMNS[name][0]] = _digest(rows, column)
-        if catalog._steps is not None:
-            settings["steps"] = _digest(rows, encode(catalog._steps))
+        if table.steps is not None:
+            settings["steps"] = _digest(rows, encode(table.steps))
         if isinstance(options["balance"], tuple):
             settings["balance"] = _digest(rows, np.array(options["balance"]))
         if do_lengths_decide(spec, options["buckets"]) or has_sizes(spec):
-            if (known := catalog._windows) is not None:
-                settings["lengths"] = _digest(rows, known)
+            if table.windows is not None:
+                settings["lengths"] = _digest(rows, table.windows)
             else:
                 sizes = (sizes_in(catalog, spec),) if has_sizes(spec) else ()
                 settings["lengths"] = _digest(rows, table.column("frames"), *sizes)

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from videoload.catalog import targets
-from videoload.catalog.catalog import Catalog
+from videoload.catalog.catalog import Catalog, table_of
 from videoload.catalog.joining import shown_as
 from videoload.catalog.table import Ints
 from videoload.clips.clip_spec import ClipSpec, fits_any_video
@@ -37,7 +37,8 @@ class Lengths:
 
     def __init__(self, catalog: Catalog, clip: SampleSpec) -> None:
         self._catalog, self._clip = catalog, clip
-        self._known = catalog._table.column("frames")
+        self._table = table_of(catalog)
+        self._known = self._table.column("frames")
         self._expected = targets.rows_per_frame(catalog.targets)
         self._frames = np.full(len(catalog), -1, np.int64)
         self._seconds = np.full(len(catalog), np.nan)
@@ -57,7 +58,7 @@ class Lengths:
                 "%s has %d frames, and the catalog says %d, by which windows are counted",
                 self._name(int(videos[at])), frames[at], known[at],
             )  # fmt: skip
-        if has_sizes(self._clip) and self._catalog._windows is None and not self._has_other_shape:
+        if has_sizes(self._clip) and self._table.windows is None and not self._has_other_shape:
             said = np.divide(*shown_as(self._catalog, videos))
             odd = abs(np.log(wide / said)) > _ROUNDED
             if odd.any():
@@ -83,12 +84,12 @@ class Lengths:
         if self._was_reported:
             return []
         seen, frames = self._frames >= 0, self._frames
-        _, ends, known = self._catalog._table.segments
+        _, ends, known = self._table.segments
         counted, windows = self._other_windows(seen)
         rows = len(seen)
         takes, whole = self._whole(seen)
-        is_short = whole & (frames - self._catalog._table.column("start") < takes)
-        ends_s = self._catalog._table.column("end_s")
+        is_short = whole & (frames - self._table.column("start") < takes)
+        ends_s = self._table.column("end_s")
         late = ends_s > self._seconds + 1.001 * self._seconds / frames  # a table may round by one
         late &= self._clip.leader.seconds == "picture"  # else it is unknown when the picture begins
         found: tuple[tuple[Flags, int, str, Callable[[int], str]], ...] = (
@@ -121,7 +122,7 @@ class Lengths:
     def _other_windows(self, seen: Flags) -> tuple[Ints, Flags]:
         """What was counted before any clip came, by a worker of another host perhaps; and which
         rows have another number."""
-        table, counted, clip = self._catalog._table, self._catalog._windows, self._clip.leader
+        table, counted, clip = self._table, self._table.windows, self._clip.leader
         wrong = np.zeros(len(seen), bool)
         if counted is None:
             return self._frames, wrong
@@ -137,7 +138,7 @@ class Lengths:
     def _whole(self, seen: Flags) -> tuple[Any, Flags]:
         """How many frames a clip takes of each row, and which are whole videos that would repeat
         theirs; `windows.warnings_of` knows the other rows."""
-        spec, table = self._clip.leader, self._catalog._table
+        spec, table = self._clip.leader, self._table
         with np.errstate(divide="ignore"):  # all frames of a file may have one time
             fps = self._frames / self._seconds
         takes = np.broadcast_to(needed_frames(spec, fps), len(seen))

@@ -35,7 +35,7 @@ from typing import NamedTuple
 import numpy as np
 
 from videoload.arguments import whole
-from videoload.catalog.catalog import Catalog
+from videoload.catalog.catalog import Catalog, table_of
 from videoload.catalog.crop_boxes import check_boxes
 from videoload.catalog.interleaving import Interleaving, weights
 from videoload.catalog.table import Ints
@@ -386,7 +386,7 @@ def _shares(
 
 def _clips(catalog: Catalog, spec: ClipSpec, videos: range) -> int | Ints:
     """How many clips these videos give: each of them, or all the same. Raises SpecError."""
-    if spec.sampling == "at" and not catalog._table.has_moments:
+    if spec.sampling == "at" and not table_of(catalog).has_moments:
         raise SpecError('sampling="at" needs moments: give the catalog at= or at_s=')
     if spec.crop == "box":
         check_boxes(catalog, videos)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 from msgspec.structs import replace
 
-from videoload.catalog.catalog import Catalog
+from videoload.catalog.catalog import Catalog, table_of
 from videoload.catalog.joining import (
     do_lengths_decide,
     file_rows,
@@ -55,7 +55,7 @@ def counted(
     decide, sized = do_lengths_decide(spec, buckets), has_sizes(spec)
     if not decide and not sized:
         return catalog
-    if catalog._windows is not None:  # another stream's
+    if table_of(catalog).windows is not None:  # another stream's
         catalog = with_windows(catalog, None)
     leader, several = spec.leader, len(spec.clips) > 1  # all of them decide
     suffice = not several and _lengths_suffice(catalog, range(len(catalog)), leader)
@@ -99,9 +99,9 @@ def with_native_size(catalog: Catalog, spec: SampleSpec, read: Read) -> SampleSp
 def sizes_in(catalog: Catalog, spec: SampleSpec) -> Ints:
     """As which (width, height) the frames of each part that has one of several sizes are shown, in
     each row: int64 [parts, 2, N]."""
-    shown = shown_as(catalog)[None]
-    if catalog._windows is not None:
-        shown = catalog._windows[2:].reshape(-1, 2, len(catalog))
+    shown, counts = shown_as(catalog)[None], table_of(catalog).windows
+    if counts is not None:
+        shown = counts[2:].reshape(-1, 2, len(catalog))
     if shown.min() < 1:
         raise SpecError("the sizes of this catalog were not counted")
     return shown[[bool(sizes_of(clip)) for clip in spec.clips.values()]]
@@ -110,8 +110,8 @@ def sizes_in(catalog: Catalog, spec: SampleSpec) -> Ints:
 def windows_of(catalog: Catalog, spec: ClipSpec, videos: range) -> tuple[Ints, Ints]:
     """The number of windows of these videos, and how many frames come after the last of each. For
     clips of any length: how many frames those of each video have, and 0."""
-    if catalog._windows is not None:
-        windows, left = catalog._windows[:2, videos.start : videos.stop]
+    if (counts := table_of(catalog).windows) is not None:
+        windows, left = counts[:2, videos.start : videos.stop]
         return windows, left
     if not _lengths_suffice(catalog, videos, spec):
         raise SpecError("the windows of this catalog are not counted yet")
@@ -142,13 +142,14 @@ def warnings_of(
             f"{names[0]} looks like points or boxes, which crop and flip move: give "
             "vl.Points or vl.Boxes to with_targets, and they follow it"
         )
-    starts, ends, _ = catalog._table.segments
+    table = table_of(catalog)
+    starts, ends, _ = table.segments
     lengths, needed = ends - starts, needed_frames(spec)
-    if catalog._table.has_moments and spec.sampling != "at":
+    if table.has_moments and spec.sampling != "at":
         found.append(
             f'the catalog has moments (at, at_s), and sampling="{spec.sampling}" does not use them'
         )
-    if "box" in catalog._table.columns and spec.crop != "box":
+    if "box" in table.columns and spec.crop != "box":
         found.append(f'the catalog has boxes, and crop="{spec.crop}" does not use them')
     if needed > 1 and (ends > 0).all() and lengths.max() < needed:
         found.append(
@@ -157,7 +158,7 @@ def warnings_of(
             "source frames: if yours are seconds, name these columns start_s and end_s"
         )
     elif needed > 1 and spec.short == "loop":
-        known = catalog._table.segment_frames
+        known = table.segment_frames
         if few := np.count_nonzero((ends < 0) & (known >= 0) & (known < needed)):
             found.append(
                 f"{few} of {len(catalog)} videos are shorter than a clip, which takes {needed} "

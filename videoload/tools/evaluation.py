@@ -18,6 +18,7 @@ import numpy.typing as npt
 from videoload.catalog.catalog import Catalog
 from videoload.catalog.columns import some
 from videoload.client.client import Client
+from videoload.client.stream import readers_of
 from videoload.clips.clip_spec import has_any_length
 from videoload.clips.sample_spec import GivenSpec
 from videoload.errors import BadVideo, SpecError, VideoloadError, named
@@ -179,13 +180,13 @@ def evaluate(
     stream = client.stream(catalog, clip, batch_size, **options)
     score = scores_of(model, average if average == "softmax" else None)
     inputs = getattr(model, "inputs", None)
-    spec = stream._readers.spec
+    spec = readers_of(stream).spec
     masked = "" in spec.clips and has_any_length(spec.leader)
     masked = masked and (inputs is None or len(inputs) > 1)
     check_inputs(model, parts=len(spec.clips), masked=masked)
 
     def scored() -> Iterable[tuple[Ints, Scores]]:
-        for clips, _, info in stream._readers.read(range(len(stream)), info=True):
+        for clips, _, info in stream.batches(0, info=True):
             mask = info.mask if masked else None
             scores = np.asarray(score(clips, info.path, mask), np.float64)
             if (wrong := np.isnan(scores.reshape(len(scores), -1)).any(axis=1)).any():

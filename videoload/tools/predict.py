@@ -21,7 +21,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TimeRemaining
 from videoload.arguments import suggests, whole
 from videoload.catalog.catalog import Catalog
 from videoload.client.client import Client
-from videoload.client.stream import Stream
+from videoload.client.stream import Stream, readers_of
 from videoload.clips.clip_spec import (
     ClipSpec,
     crops_of,
@@ -146,7 +146,7 @@ def predict(
     how: StreamOptions = {"on_error": "skip", "max_bad": 1.0}
     if spec.size is None:  # no window is counted for that
         any_clip = replace(spec, sampling="center", hop=None, hop_s=None, edges=None, offsets=None)
-        found = client.stream(catalog, any_clip, batch_size, **how)._readers.spec.leader
+        found = client.stream(catalog, any_clip, batch_size, **how).clip
         spec = replace(spec, size=found.size, crop=found.crop)
     run = _run(spec, batch_size)
     stream = client.stream(catalog, spec, run, **how)
@@ -253,7 +253,7 @@ class _Scoring:
 
     def _batches(self, steps: range) -> Iterator[tuple[npt.NDArray[Any], BatchInfo]]:
         try:
-            for clips, _, info in self._stream._readers.read(steps, info=True):
+            for clips, _, info in readers_of(self._stream).read(steps, info=True):
                 yield clips, info
         except TooManyBadVideos:  # all of them
             pass
@@ -279,11 +279,11 @@ class _Scoring:
 def _settings(stream: Stream, average: Average | None) -> dict[str, str]:
     """What decides on the results of a row, but for the model and the file."""
     own = {"code", *(field.name for field in fields(ClipSpec))}
-    settings = stream._readers.identity.settings
+    settings = readers_of(stream).identity.settings
     return {name: settings[name] for name in settings if name in own} | {"average": repr(average)}
 
 
 def _why(stream: Stream, row: int, video: Video) -> str:
-    reason = stream._readers.quarantine.reasons.get(row, "some windows cannot be decoded")
+    reason = readers_of(stream).quarantine.reasons.get(row, "some windows cannot be decoded")
     segment = segment_of(video)
     return f"segment {segment[1:]}: {reason}" if segment else reason

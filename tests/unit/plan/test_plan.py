@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.thorough import either
-from videoload.catalog.catalog import Catalog
+from videoload.catalog.catalog import Catalog, table_of
 from videoload.catalog.joining import mix, with_windows
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.sample_spec import Shape, one_clip
@@ -363,8 +363,9 @@ def test_each_clip_is_once_in_a_batch_of_its_size_and_of_the_smallest_bucket_tha
     lengths = np.minimum(-(-np.array([video.frames for video in videos]) // 2), 20)
     drop, buckets = how["drop_remainder"], np.array(how["buckets"])
     sizes = several.get("size", ())
-    assert videos._windows is not None
-    shown = videos._windows[2:].T.tolist()
+    counts = table_of(videos).windows
+    assert counts is not None
+    shown = counts[2:].T.tolist()
 
     def fitting(video: int) -> Shape:
         width, height = shown[video]

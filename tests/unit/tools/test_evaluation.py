@@ -42,7 +42,7 @@ def evaluated(made: Catalog, model: Any, clip: ClipSpec = ONE, **how: Any) -> Ev
         def __len__(self) -> int:
             return len(rows)
 
-        def read(self, steps: range, *, info: bool) -> Iterator[Any]:
+        def batches(self, start_step: int, *, info: bool) -> Iterator[Any]:
             for clips in rows:
                 paths = np.array([f"{clips[0]}.avi"] * 2, object)
                 yield clips, None, SimpleNamespace(video=clips, path=paths, mask=MASK)
