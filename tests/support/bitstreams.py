@@ -1,7 +1,11 @@
-"""Picture headers as encoders write them, and packets that contain them."""
+"""Picture headers as encoders write them, field by field, and packets that contain them.
+
+The names of fields and the kinds of codes (`Bits.u`, `Bits.ue`, `Bits.se`) are those of the
+standards. Where a function takes no argument for a field, its value is the usual one.
+"""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -11,27 +15,45 @@ from videoload.bitstreams.proofs import prove
 PAYLOAD = b"\x55" * 60  # data of a picture; contains no start code
 
 
-def bits(text: str) -> str:
-    """Bits as text. ``text`` has words: ``0`` and ``1`` as they are, ``8:103`` a number in so many
-    bits, ``g5`` an Exp-Golomb code."""
-    written = ""
-    for word in text.split():
-        if word.startswith("g"):
-            code = int(word[1:]) + 1
-            written += f"{code:0{2 * code.bit_length() - 1}b}"
-        elif ":" in word:
-            count, _, value = word.partition(":")
-            written += f"{int(value, 0):0{count}b}"
-        else:
-            written += word
-    return written
+class Bits:
+    """The bits of a header, written one field after the other."""
+
+    def __init__(self) -> None:
+        self._bits = ""
+
+    def u(self, length: int, value: int) -> Self:
+        """Append an unsigned number of ``length`` bits."""
+        self._bits += f"{value:0{length}b}"
+        return self
+
+    def flags(self, *values: bool | int) -> Self:
+        """Append fields of one bit each."""
+        self._bits += "".join(str(int(value)) for value in values)
+        return self
+
+    def ue(self, *values: int) -> Self:
+        """Append unsigned Exp-Golomb codes."""
+        for value in values:
+            self._bits += f"{value + 1:0{2 * (value + 1).bit_length() - 1}b}"
+        return self
+
+    def se(self, *values: int) -> Self:
+        """Append signed Exp-Golomb codes."""
+        return self.ue(*(2 * value - 1 if value > 0 else -2 * value for value in values))
+
+    def add(self, *others: "Bits") -> Self:
+        """Append what others hold."""
+        self._bits += "".join(other._bits for other in others)
+        return self
+
+    def padded(self) -> bytes:
+        """Return whole bytes: the bits, a one, and zeros."""
+        bits = self._bits + "1"
+        bits += "0" * (-len(bits) % 8)
+        return int(bits, 2).to_bytes(len(bits) // 8, "big")
 
 
-def coded(text: str) -> bytes:
-    """These bits, padded with a one and zeros, as in MPEG."""
-    padded = bits(text) + "1"
-    padded += "0" * (-len(padded) % 8)
-    return int(padded, 2).to_bytes(len(padded) // 8, "big")
+NOTHING = Bits()
 
 
 def packets(
@@ -40,10 +62,14 @@ def packets(
     """The coded packets of a video."""
     heads = b"".join(each[:HEAD_BYTES].ljust(HEAD_BYTES, b"\0") for each in data)
     return Packets(
-        codec, extradata, size, np.array([len(each) for each in data], np.int64),
+        codec,
+        extradata,
+        size,
+        np.array([len(each) for each in data], np.int64),
         lambda: np.frombuffer(heads, np.uint8).reshape(-1, HEAD_BYTES),
-        lambda i, most: data[i][:most], lambda i: data[i],
-    )  # fmt: skip
+        lambda i, most: data[i][:most],
+        lambda i: data[i],
+    )
 
 
 class Proof(NamedTuple):
@@ -56,7 +82,7 @@ class Proof(NamedTuple):
 
 
 def proven(codec: str, *data: bytes, extradata: bytes = b"") -> Proof | None:
-    """What the packets of a video prove."""
+    """What the packets of a video prove; None: nothing."""
     pictures = prove(packets(codec, data, extradata=extradata))
     if pictures is None:
         return None
@@ -67,21 +93,44 @@ def proven(codec: str, *data: bytes, extradata: bytes = b"") -> Proof | None:
     return Proof([*numbers], pictures.starts.tolist(), skipped)
 
 
+def proof(codec: str, *data: bytes, extradata: bytes = b"") -> Proof:
+    """As `proven`, of packets that must prove something."""
+    found = proven(codec, *data, extradata=extradata)
+    assert found is not None
+    return found
+
+
 # MPEG-4
+
+VIDEO_OBJECT_LAYER, GROUP_OF_VOPS, VOP = b"\0\0\1\x20", b"\0\0\1\xb3", b"\0\0\1\xb6"
 
 
 def vol(
-    *, low_delay: int | None = 0, resolution: int = 25, layer_type: int = 1, interlaced: int = 0,
-    even: bool = False, buffers: bool = False, matrices: int = 0,
-) -> bytes:  # fmt: skip
-    """The header of a video object layer. ``low_delay`` None leaves it out. ``even``: all pictures
-    last equally long. ``buffers``: it tells their sizes. ``matrices``: it has its own."""
-    told = f"1 01 {low_delay} {f'1 79:{(1 << 79) - 1}' if buffers else '0'}"
-    step = f"1 {max(1, (resolution - 1).bit_length())}:1" if even else "0"
-    return b"\0\0\1\x20" + coded(
-        f"0 8:{layer_type} 0 4:1 {'0' if low_delay is None else told} 00 1 16:{resolution} 1 {step}"
-        f" 1 13:64 1 13:48 1 {interlaced} 100 {matrices} 1100"
-    )
+    *,
+    low_delay: int | None = 0,
+    resolution: int = 25,
+    layer_type: int = 1,
+    interlaced: int = 0,
+    even: bool = False,
+    buffers: bool = False,
+    matrices: int = 0,
+) -> bytes:
+    """The header of a video object layer. ``low_delay`` None leaves out the control parameters.
+    ``even``: all pictures last equally long. ``buffers``: it tells their sizes. ``matrices``: it
+    has its own."""
+    header = Bits().flags(0).u(8, layer_type).flags(0).u(4, 1)  # random access ... aspect ratio
+    if low_delay is None:
+        header.flags(0)
+    else:
+        header.flags(1).u(2, 1).flags(low_delay, buffers)
+        if buffers:
+            header.u(79, (1 << 79) - 1)
+    header.u(2, 0).flags(1).u(16, resolution).flags(1, even)
+    if even:
+        header.u(max(1, (resolution - 1).bit_length()), 1)
+    header.flags(1).u(13, 64).flags(1).u(13, 48).flags(1)  # width and height between markers
+    header.flags(interlaced, 1, 0, 0, matrices, 1, 1, 0, 0)
+    return VIDEO_OBJECT_LAYER + header.padded()
 
 
 def vop(
@@ -89,58 +138,114 @@ def vop(
 ) -> bytes:
     """A picture of kind I, P, B or S. Its time is given in whole seconds after the picture before,
     and in fractions, twenty-fifths as ``size`` is 5."""
-    header = coded(f"2:{'IPBS'.index(kind)} {'1' * seconds}0 1 {size}:{units} 1 {is_coded:d}")
-    return b"\0\0\1\xb6" + header + PAYLOAD * is_coded
+    header = Bits().u(2, "IPBS".index(kind)).flags(*[1] * seconds, 0)
+    header.flags(1).u(size, units).flags(1, is_coded)
+    return VOP + header.padded() + PAYLOAD * is_coded
+
+
+def group_of_vops(hours: int, minutes: int, seconds: int) -> bytes:
+    """A header with a time code."""
+    time = Bits().u(5, hours).u(6, minutes).flags(1).u(6, seconds)
+    return GROUP_OF_VOPS + time.flags(1, 0).padded()
 
 
 # H.264
 
 PPS = bytes((0x68, 0xCE, 0x38, 0x80))
+LOSSLESS = 244  # a profile
 
 
 def sps(
-    *, frames_only: int = 1, gaps: int = 0, order_type: int = 0, profile: int = 66, width: int = 3,
-    usability: str = "", chroma: int = 1, is_scaled: bool = False,
-) -> bytes:  # fmt: skip
+    *,
+    frames_only: int = 1,
+    gaps: int = 0,
+    order_type: int = 0,
+    profile: int = 66,
+    width: int = 3,
+    usability: Bits = NOTHING,
+    chroma: int = 1,
+    is_scaled: bool = False,
+) -> bytes:
     """A sequence parameter set, as a NAL unit; ``usability`` is the VUI at its end. ``is_scaled``:
-    it has lists of scales."""
-    high = f"g{chroma}{' 0' * (chroma == 3)} g0 g0 1 " if profile == 244 else ""  # and lossless
-    lists = [" 1" + " g0" * (16 if i < 6 else 64) for i in range(12 if chroma == 3 else 8)]
-    lists[0] = " 1 g16"  # eight less than eight: the rest is as usual
-    high += ("1" + "".join(lists) if is_scaled else "0") * (profile == 244)
-    order = ("g4", "0 g0 g0 g2 g1 g3", "")[order_type]
-    return coded(
-        f"8:0x67 8:{profile} 8:0 8:30 g0 {high} g4 g{order_type} {order} g3 {gaps} g{width} g2"
-        f" {frames_only if frames_only else '0 0'} 1 0 {f'1 {usability}' if usability else '0'}"
-    )
+    a `LOSSLESS` one has lists of scales."""
+    unit = Bits().u(8, 0x67).u(8, profile).u(8, 0).u(8, 30).ue(0)
+    if profile == LOSSLESS:
+        unit.ue(chroma)
+        if chroma == 3:
+            unit.flags(0)
+        unit.ue(0, 0).flags(1, is_scaled)
+        if is_scaled:
+            unit.flags(1).se(-8)  # eight less than eight: the rest of the first list is as usual
+            for number in range(1, 12 if chroma == 3 else 8):
+                unit.flags(1).ue(*[0] * (16 if number < 6 else 64))
+    unit.ue(4, order_type)
+    if order_type == 0:
+        unit.ue(4)
+    elif order_type == 1:
+        unit.flags(0).ue(0, 0, 2, 1, 3)
+    unit.ue(3).flags(gaps).ue(width, 2)
+    unit.flags(1) if frames_only else unit.flags(0, 0)
+    unit.flags(1, 0, usability is not NOTHING)
+    return unit.add(usability).padded()
 
 
-def usability(held: int | None, *, full: bool = False) -> str:
+def endless_sps(cycle: int) -> bytes:
+    """A sequence parameter set that announces so many offsets in a cycle of order counts."""
+    unit = Bits().u(8, 0x67).u(8, 66).u(8, 0).u(8, 30).ue(0, 0, 1).flags(0).ue(0, 0, cycle)
+    return unit.padded() + b"\xff" * (1 << 20)
+
+
+def usability(held: int | None, *, full: bool = False) -> Bits:
     """The VUI of a sequence parameter set: only how many pictures a decoder holds back (None: it
-    does not say), or ``full``."""
-    told = "0" * 7
+    does not say), or ``full``: all else, too."""
+    found = Bits()
     if full:
-        told = "1 8:255 16:1 16:1 1 0  1 3:5 0 1 8:1 8:1 8:1  1 g0 g0 1 32:1 32:50 1"
-        told += 2 * " 1 g1 8:0 g99 g99 0 g99 g99 0 20:0" + " 0"
-    return f"{told} 0 " + ("0" if held is None else f"1 1 g0 g0 g9 g9 g{held} g4")
+        found.flags(1).u(8, 255).u(16, 1).u(16, 1)  # aspect ratio
+        found.flags(1, 0, 1).u(3, 5).flags(0, 1).u(8, 1).u(8, 1).u(8, 1)  # overscan, colours
+        found.flags(1).ue(0, 0).flags(1).u(32, 1).u(32, 50).flags(1)  # chroma, timing
+        for _ in ("NAL", "VCL"):  # buffers
+            found.flags(1).ue(1).u(8, 0)
+            for _ in range(2):
+                found.ue(99, 99).flags(0)
+            found.u(20, 0)
+        found.flags(0)
+    else:
+        found.u(7, 0)
+    found.flags(0, held is not None)
+    if held is not None:
+        found.flags(1).ue(0, 0, 9, 9, held, 4)
+    return found
 
 
 def pps(*, counts_both: int = 0) -> bytes:
     """A picture parameter set, as a NAL unit."""
-    return coded(f"8:0x68 4:{6 | counts_both} 16:0xE388")
+    return Bits().u(8, 0x68).u(4, 6 | counts_both).u(16, 0xE388).padded()
 
 
 def h264_slice(
-    number: int = 0, count: int | None = 0, *, idr: bool = False, first_macroblock: int = 0,
-    reference: bool = True, field: int | None = None, later: int | None = None,
-) -> bytes:  # fmt: skip
+    number: int = 0,
+    count: int | None = 0,
+    *,
+    idr: bool = False,
+    first_macroblock: int = 0,
+    reference: bool = True,
+    field: int | None = None,
+    later: int | None = None,
+) -> bytes:
     """A slice of the sets above, as a NAL unit: ``frame_num`` and picture order count (None: of
     order type 2). ``field``: whether it is of a field, if the SPS allows fields. ``later``: how
     much later the other field is shown, at most 0."""
-    text = f"8:{0x60 * reference | (5 if idr else 1)} g{first_macroblock} g7 g0 8:{number % 256}"
-    text += "" if field is None else f" {field}"
-    text += " g0" * idr + ("" if count is None else f" 8:{count % 256}")
-    return coded(text + ("" if later is None else f" g{-2 * later}")) + PAYLOAD
+    unit = Bits().u(8, 0x60 * reference | (5 if idr else 1)).ue(first_macroblock, 7, 0)
+    unit.u(8, number % 256)
+    if field is not None:
+        unit.flags(field)
+    if idr:
+        unit.ue(0)
+    if count is not None:
+        unit.u(8, count % 256)
+    if later is not None:
+        unit.se(later)
+    return unit.padded() + PAYLOAD
 
 
 def annex_b(*units: bytes) -> bytes:
@@ -163,48 +268,86 @@ def avc_configuration(sequence: bytes, picture: bytes = PPS) -> bytes:
 
 
 def hevc_sps(
-    *, waiting: int = 1, buffer: int = 5, sets: Sequence[str] = (), has_long_term: bool = False,
-    width: int = 64, has_pcm: bool = False,
-) -> bytes:  # fmt: skip
+    *,
+    waiting: int = 1,
+    buffer: int = 5,
+    sets: Sequence[Bits] = (),
+    has_long_term: bool = False,
+    width: int = 64,
+    has_pcm: bool = False,
+) -> bytes:
     """A sequence parameter set, as a NAL unit. ``waiting`` pictures wait to be shown, ``buffer``
     are held in all; ``sets`` are reference picture sets."""
-    return coded(
-        f"16:0x4201 4:0 3:0 1 96:{(1 << 96) - 1} g0 g1 g{width + 4} g48 1 g1 g1 g0 g0"  # cut by 2
-        f" g0 g0 g4 1 g{buffer - 1} g{waiting} g0 {'g0 ' * 6} 0 11 "
-        f"{'1 8:0x77 g0 g0 1' if has_pcm else '0'} g{len(sets)} {' '.join(sets)}"
-        f" {'1 g0' if has_long_term else '0'} 000"
-    )
+    unit = Bits().u(16, 0x4201).u(4, 0).u(3, 0).flags(1).u(96, (1 << 96) - 1)
+    unit.ue(0, 1, width + 4, 48).flags(1).ue(1, 1, 0, 0)  # cut by 2 on both sides
+    unit.ue(0, 0, 4).flags(1).ue(buffer - 1, waiting, 0)
+    unit.ue(0, 0, 0, 0, 0, 0).flags(0, 1, 1, has_pcm)
+    if has_pcm:
+        unit.u(8, 0x77).ue(0, 0).flags(1)
+    unit.ue(len(sets)).add(*sets).flags(has_long_term)
+    if has_long_term:
+        unit.ue(0)
+    return unit.flags(0, 0, 0).padded()
 
 
 def hevc_pps(*, may_hide: int = 0) -> bytes:
     """A picture parameter set, as a NAL unit."""
-    return coded(f"16:0x4401 g0 g0 0 {may_hide} 000 14:0x3FFF")
+    return Bits().u(16, 0x4401).ue(0, 0).flags(0, may_hide).u(3, 0).u(14, 0x3FFF).padded()
 
 
-def references(*differences: int) -> str:
-    """A reference picture set as such: by how much the count of each picture differs."""
+def references(*differences: int) -> Bits:
+    """A reference picture set by itself: by how much the count of each picture differs."""
+    found, steps = Bits(), list[int]()
     sides = [sorted(-d for d in differences if d < 0), sorted(d for d in differences if d > 0)]
-    steps = [
-        each - last - 1 for side in sides for last, each in zip([0, *side], side, strict=False)
-    ]
-    return f"g{len(sides[0])} g{len(sides[1])} " + " ".join(f"g{step} 1" for step in steps)
+    for side in sides:
+        steps += [each - last - 1 for last, each in zip([0, *side], side, strict=False)]
+    found.ue(len(sides[0]), len(sides[1]))
+    for step in steps:
+        found.ue(step).flags(1)
+    return found
+
+
+def one_less(back: int | None = None) -> Bits:
+    """A reference picture set that is told by another one of a single picture: each difference is
+    one less, and the other picture itself is referred to. ``back``: in a slice, by the set so many
+    before the last of the sequence's."""
+    found = Bits().flags(1)  # told by another
+    if back is not None:
+        found.ue(back)
+    return found.flags(1).ue(0).flags(1, 1)  # a minus sign, one; both are used
 
 
 def hevc_slice(
-    kind: int, count: int = 0, *differences: int, first: int = 1, hides: int = 0,
-    set_number: int | None = None, sets: int = 0, layer: int = 0, long_term: int | None = None,
-    by_another: str = "",
-) -> bytes:  # fmt: skip
+    kind: int,
+    count: int = 0,
+    *differences: int,
+    first: int = 1,
+    hides: int = 0,
+    set_number: int | None = None,
+    sets: int = 0,
+    layer: int = 0,
+    long_term: int | None = None,
+    own_set: Bits | None = None,
+) -> bytes:
     """A slice, as a NAL unit of a ``kind`` (1 TRAIL_R, 0 TRAIL_N, 9 RASL_R, 8 RASL_N, 19 IDR, 21
-    CRA), with the set ``set_number`` of so many ``sets``, or one of its own, which may be told
-    ``by_another``. ``hides``: pictures before it are no output."""
-    text = f"16:{kind << 9 | layer << 3 | 1} {first} {hides if kind >= 16 else ''} g0 g1 "
+    CRA), with the set ``set_number`` of so many ``sets``, or one of its own: ``own_set``, or that
+    of ``differences``. ``hides``: pictures before it are no output."""
+    unit = Bits().u(16, kind << 9 | layer << 3 | 1).flags(first)
+    if kind >= 16:
+        unit.flags(hides)
+    unit.ue(0, 1)
     if kind not in (19, 20):
-        own = by_another or f"{'0' * (sets > 0)} {references(*differences)}"
-        number = f"{(sets - 1).bit_length()}:{set_number}" if sets > 1 else ""
-        text += f"8:{count % 256} " + (f"0 {own}" if set_number is None else f"1 {number}")
-        text += "" if long_term is None else f" g{long_term}"
-    return coded(text) + PAYLOAD
+        unit.u(8, count % 256).flags(set_number is not None)
+        if set_number is not None:
+            if sets > 1:
+                unit.u((sets - 1).bit_length(), set_number)
+        elif own_set is not None:
+            unit.add(own_set)
+        else:
+            unit.flags(*[0] * (sets > 0)).add(references(*differences))
+        if long_term is not None:
+            unit.ue(long_term)
+    return unit.padded() + PAYLOAD
 
 
 def hevc_configuration(*units: bytes) -> bytes:
@@ -218,14 +361,21 @@ def hevc_configuration(*units: bytes) -> bytes:
 
 def vp9(*, key: bool = False, shown: int = 1, profile: int = 0, width: int = 64) -> bytes:
     """A coded frame."""
-    text = f"10 {profile & 1} {profile >> 1} {'0' * (profile == 3)} 0 {not key:d} {shown} 0"
+    frame = Bits().u(2, 2).flags(profile & 1, profile >> 1)
+    if profile == 3:
+        frame.flags(0)
+    frame.flags(0, not key, shown, 0)
     if key:
-        colours = f"{'0' * (profile >= 2)} 001 {'0000' if profile & 1 else '0'}"
-        text += f" 24:0x498342 {colours} 16:{width - 1} 16:47"
-    return coded(text) + PAYLOAD
+        frame.u(24, 0x498342)
+        if profile >= 2:
+            frame.flags(0)  # of ten bits
+        frame.u(3, 1)
+        frame.u(4, 0) if profile & 1 else frame.u(1, 0)
+        frame.u(16, width - 1).u(16, 47)
+    return frame.padded() + PAYLOAD
 
 
-VP9_AGAIN = coded("10 0 0 1 001")  # shows a frame once more
+VP9_AGAIN = Bits().u(2, 2).flags(0, 0).flags(1).u(3, 1).padded()  # shows a frame once more
 
 
 def superframe(*frames: bytes) -> bytes:
@@ -247,26 +397,49 @@ def av1_unit(kind: int, content: bytes = b"", *, layer: bool = False) -> bytes:
 def av1_sequence(*, layers: int = 0, width: int = 64, full: int = 0, hints: int = 1) -> bytes:
     """A sequence header; ``full``: with timing, delays and numbers of frames. ``hints``: frames
     have order hints."""
-    timing = "32:1 32:50 1 g0 0" if full else ""
-    tools = f"{'00' * hints} {not full:d} {'1' * full}"  # frames choose those for screens, or not
-    return av1_unit(1, coded(
-        f"000 0 0 {full} {timing} {full} 5:0 12:{layers} 5:8 0 {'1 4:3' if full else ''} 4:7 4:7"
-        f" 8:{width - 1} 8:47 {full} {'4:2 3:1' if full else ''} 7:0 {hints} {tools} 1"
-        f" {'3:6' if hints else ''}"
-    ))  # fmt: skip
+    unit = Bits().u(3, 0).flags(0, 0, full)
+    if full:
+        unit.u(32, 1).u(32, 50).flags(1).ue(0).flags(0)  # timing
+    unit.flags(full).u(5, 0).u(12, layers).u(5, 8).flags(0)
+    if full:
+        unit.flags(1).u(4, 3)
+    unit.u(4, 7).u(4, 7).u(8, width - 1).u(8, 47).flags(full)
+    if full:
+        unit.u(4, 2).u(3, 1)  # lengths of the numbers of frames
+    unit.u(7, 0).flags(hints)
+    if hints:
+        unit.u(2, 0)
+    unit.flags(not full)  # frames choose the tools for screens, or not
+    if full:
+        unit.flags(1)
+    unit.flags(1)
+    if hints:
+        unit.u(3, 6)
+    return av1_unit(1, unit.padded())
 
 
 def av1_frame(
-    hint: int | None = 0, *, key: bool = False, shown: bool = True, replaces: int = 0,
-    full: int = 0,
-) -> bytes:  # fmt: skip
+    hint: int | None = 0, *, key: bool = False, shown: bool = True, replaces: int = 0, full: int = 0
+) -> bytes:
     """A frame of the sequences above. ``replaces``: a bit for each slot that it is kept in."""
-    is_first = key and shown
-    return av1_unit(6, coded(
-        f"0 2:{0 if key else 1} {shown:d} {'' if shown else '1'} {'' if is_first else '0'} 0"
-        f" {'0 6:9' if full else '0'} 0 {'' if hint is None else f'7:{hint % 128}'}"
-        f" {'' if key else '111'} {'' if is_first else f'8:{replaces}'}"
-    ) + PAYLOAD)  # fmt: skip
+    frame = Bits().flags(0).u(2, 0 if key else 1).flags(shown)
+    if not shown:
+        frame.flags(1)
+    if not (key and shown):
+        frame.flags(0)
+    frame.flags(0)
+    if full:
+        frame.flags(0).u(6, 9)
+    else:
+        frame.flags(0)
+    frame.flags(0)
+    if hint is not None:
+        frame.u(7, hint % 128)
+    if not key:
+        frame.u(3, 7)
+    if not (key and shown):
+        frame.u(8, replaces)
+    return av1_unit(6, frame.padded() + PAYLOAD)
 
 
 def av1_again(slot: int = 0) -> bytes:
