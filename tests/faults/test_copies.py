@@ -22,7 +22,6 @@ from tests.support.videos import Videos, make_avi
 from tests.support.waiting import SECOND, in_background, wait_until
 from videoload import Catalog, Client, ClipSpec, decode_serially
 from videoload.tools.scan import scan
-from videoload.tools.scan_journal import ScanJournal
 
 CLIP = ClipSpec(frames=4, stride=2, resize=32, size=(32, 32), sampling="random", clips_per_video=4)
 BATCH, EPOCHS = 4, 2
@@ -68,7 +67,7 @@ def test_what_a_scan_found_tells_which_copy_is_right(
 ) -> None:
     root, table = copies[0], tmp_path / "scan.csv"
     eight_other_bytes(root)
-    scan(videos.catalog, processes=1, journal=ScanJournal(table))
+    scan(videos.catalog, processes=1, output=table)
     with Client(workers=0, listen="tcp://127.0.0.1:*") as client, ThreadPoolExecutor() as pool:
         programs.worker(client.endpoints[0], root)  # the first: its copy would be pinned
         stream = client.stream(Catalog.from_table(table), CLIP, BATCH, **ORDER)

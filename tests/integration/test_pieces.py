@@ -20,7 +20,6 @@ from videoload import Catalog, Client, ClipSpec, VideoError, decode_serially
 from videoload.clips.rows import Clip
 from videoload.decoding.decoder import Decoder
 from videoload.tools.scan import scan
-from videoload.tools.scan_journal import ScanJournal
 from videoload.tools.sources import load
 
 PIECES = 11  # 10.avi comes after 9.avi
@@ -217,16 +216,20 @@ def test_a_damaged_piece_is_named_by_a_scan(copy: Path) -> None:
     data[at : at + 60] = bytes(60)
     (copy / "run/3.avi").write_bytes(data)
     catalog = Catalog.from_folder(copy, chain=CHAIN, label=None)
-    [row] = scan(catalog, processes=1, journal=ScanJournal(copy / "scan.csv"))
+    [row] = scan(catalog, processes=1, output=copy / "scan.csv")
     assert (row.frames, row.header_frames, row.key_frames) == (FRAMES, FRAMES, PIECES)
     assert row.damage.startswith("run/3.avi: ")
     with (copy / "scan.csv").open() as lines:
         assert next(csv.DictReader(lines))["path"] == catalog.paths[0]
     for again in (load(copy / "scan.csv", None), load(copy, None, chain=CHAIN)):
         assert again.paths == catalog.paths  # as the commands read it
-    assert ScanJournal(copy / "scan.csv").find(copy, row.path) == row
+    journal = copy / "scan.csv.progress"
+    before = journal.read_bytes()
+    assert scan(catalog, processes=1, output=copy / "scan.csv") == [row]
+    assert journal.read_bytes() == before, "nothing was decoded again"
     make_avi(copy / "run/5.avi", frames=13)
-    assert ScanJournal(copy / "scan.csv").find(copy, row.path) is None
+    [changed] = scan(catalog, processes=1, output=copy / "scan.csv")
+    assert changed.frames != row.frames
 
 
 def test_sound_goes_on_over_a_seam(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 """Rows of a scan, like those of ordinary files."""
 
-from videoload.tools.scan_journal import ScanRow
+from videoload.tools.scan import ScanRow
 
 
 def row(path: str, label: str = "x", **more: object) -> ScanRow:

@@ -16,6 +16,8 @@ from io import FileIO
 from pathlib import Path
 from typing import BinaryIO
 
+from videoload.errors import VideoloadError
+
 _FLAGS = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -51,6 +53,16 @@ def check_place(file: Path) -> None:
     unfinished = _beside(file, f".{secrets.token_hex(8)}")
     os.close(os.open(unfinished, _FLAGS | os.O_EXCL, 0o666))
     unfinished.unlink()
+
+
+@contextmanager
+def writing(place: object) -> Iterator[None]:
+    """An OSError in here becomes a VideoloadError that names its file, or else this place."""
+    try:
+        yield
+    except OSError as error:  # that of a full disk names no file
+        what = error.filename or place
+        raise VideoloadError(f"cannot write {what}: {error.strerror or error}") from None
 
 
 def _beside(file: Path, number: str) -> Path:

@@ -22,8 +22,9 @@ from videoload.activity import reading
 from videoload.errors import SpecError, StorageError
 from videoload.logs import Log
 from videoload.storage.cache_directories import CacheDirectory
-from videoload.storage.files import Folder, Storage
+from videoload.storage.files import Folder, Storage, status_of
 from videoload.storage.hub import Dataset, endpoint, is_dataset
+from videoload.storage.paths import files_of
 from videoload.storage.shards import split_path
 from videoload.storage.stores import Store, UnavailableError, why
 
@@ -167,6 +168,25 @@ def versions_of(url: str, paths: Iterable[str]) -> dict[str, bytes]:
             found[path] = f"{size} {tag}".encode()
     fetcher.stop()
     return found
+
+
+def identities_of(root: str | os.PathLike[str], paths: Iterable[str]) -> dict[str, str]:
+    """What identifies the present content of the files of each row, without reading them: size and
+    time of change in a folder, and the versions below a URL. "": some file is not there, or nothing
+    identifies it. Raises StorageError."""
+    if not is_url(root):
+        found = {path: status_of(root, path) for path in paths}
+        return {path: "" if each is None else "{} {}".format(*each) for path, each in found.items()}
+    from videoload.storage.stores import tells_versions
+
+    objects = {path: [split_path(file)[0] for file in files_of(path)] for path in paths}
+    versions = versions_of(str(root), [each for files in objects.values() for each in files])
+    identities = {}
+    for path, files in objects.items():
+        texts = [versions.get(each, b"").decode() for each in files]
+        known = all(tells_versions(text.partition(" ")[2]) for text in texts)
+        identities[path] = ", ".join(texts) if known else ""
+    return identities
 
 
 def put_file(url: str, name: str, file: Path) -> None:

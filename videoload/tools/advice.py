@@ -17,7 +17,7 @@ from videoload.clips.regions import scaled_size
 from videoload.engine.waiting import count
 from videoload.plan.bucket_search import fewest_buckets, fewest_sizes
 from videoload.storage.paths import pieces_of
-from videoload.tools.scan_journal import ScanRow
+from videoload.tools.scan import ScanRow
 
 CLIP_FRAMES = 16  # of a usual clip
 FAR = 250  # frames between key frames; beyond that, a clip takes long to reach

@@ -100,8 +100,8 @@ def scan(
         typer.Option(
             metavar="CSV",
             help="Write the rows for Catalog.from_table. A stopped scan continues from them. Files "
-            "that cannot be decoded go to NAME.bad.csv. A file with rows of other videos is not "
-            "overwritten.",
+            "that cannot be decoded go to NAME.bad.csv. "
+            "NAME.csv.progress has what is done; a table that no scan wrote is not overwritten.",
         ),
     ] = None,
     html: Annotated[
@@ -152,21 +152,19 @@ def scan(
     from videoload.tools import scan as scanning
     from videoload.tools import scan_report as report
     from videoload.tools import scan_table as tables
-    from videoload.tools.scan_journal import ScanJournal
 
     catalog = sources.load(videos, root, chain, table)
     if html is not None:
         report.check_place(html)
-    journal = None if output is None else ScanJournal(output)
-    known = f"{output} has them" if output else "with --output, they would be kept"
+    known = "they are kept" if output else "with --output, they would be kept"
     with progress_bar(
         "decoding", len({video.path for video in catalog}), f"{known}, and "
     ) as advance:
         rows = scanning.scan(
             catalog,
             processes=workers or cores(),
-            journal=journal,
-            on_row=lambda row: advance(),
+            output=output,
+            on_row=advance,
             cache=cache_folder(cache),
         )
     if index:
@@ -185,7 +183,7 @@ def scan(
     if json:
         tables.print_rows(rows)
     else:
-        tables.print_scan(rows, segments, journal, folder, copies, every=every)
+        tables.print_scan(rows, segments, output, folder, copies, every=every)
     if strict and any(row.damage for row in rows):
         raise typer.Exit(1)
 

@@ -37,10 +37,9 @@ from videoload.plan.batches import BatchInfo
 from videoload.plan.options import StreamOptions
 from videoload.plan.windows import windows_of
 from videoload.tools.evaluation import Average, check_inputs, scores_of
-from videoload.tools.predict_table import WindowTable
 from videoload.tools.predict_windows import FileScores, Ints, Layout, Scores, Stitcher, Windows
 from videoload.tools.provenance import marks_of, weights_digest
-from videoload.tools.results import Results, Target, row_names, segment_of
+from videoload.tools.results import Results, Target, WindowTable, row_names, segment_of
 
 _log = Log(__name__)
 
@@ -278,9 +277,8 @@ class _Scoring:
 
 def _settings(stream: Stream, average: Average | None) -> dict[str, str]:
     """What decides on the results of a row, but for the model and the file."""
-    own = {"code", *(field.name for field in fields(ClipSpec))}
-    settings = readers_of(stream).identity.settings
-    return {name: settings[name] for name in settings if name in own} | {"average": repr(average)}
+    spec = {field.name: repr(getattr(stream.clip, field.name)) for field in fields(ClipSpec)}
+    return {**spec, "average": repr(average), "code": repr(readers_of(stream).code)}
 
 
 def _why(stream: Stream, row: int, video: Video) -> str:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import Any
 
 from msgspec.msgpack import encode
 from xxhash import xxh3_64, xxh3_64_hexdigest
@@ -20,26 +20,9 @@ from videoload.clips.sample_spec import one_clip
 from videoload.clips.tasks import Identify
 from videoload.errors import VideoError
 from videoload.storage.paths import pieces_of
-from videoload.tools.predict_journal import Entry
+from videoload.tools.journal import Provenance
 
 _CALLS = ("predict_on_batch", "forward", "__call__")  # methods that are what a model is called by
-
-
-class Provenance(NamedTuple):
-    """What the results of a row are of, besides its name and the windows.
-
-    ``model``: None if unknown it from another one. ``file``: the fingerprint of its files;
-    None: they cannot be read now, and results of them stay. ``of``: its pieces and boxes.
-    """
-
-    model: str | None
-    file: int | None = None
-    of: str = ""
-
-    def holds(self, entry: Entry) -> bool:
-        """Whether results with this line of a journal are those of the row."""
-        own = self._asdict() if self.file is not None else {"model": self.model, "of": self.of}
-        return self.model is not None and own.items() <= entry.items()
 
 
 def marks_of(

@@ -1,112 +1,127 @@
 """Where results go on the disk, so that a run that was killed resumes, and one that is called
 again does what is missing.
 
-Each place (a table, a folder of tables, a folder of arrays) has a journal of its own beside it. Its
-head says what windows there are; each further line names a row of the catalog whose results are
-there, and the model and the files that they are of. Where these are others by now, the results are
-deleted, and the row is done again. Results are written first, and then their line. So after a kill
-the row is done once more, with the same files. The lines of a table stand in its journal: when a
-run ends, the table is written from it, in the order of the catalog.
+Each place (a table, a folder of tables, a folder of arrays) has a `Journal` beside it. Its job says
+what windows there are. Results are written first, and then their line in the journal. So after a
+kill the row is done once more, with the same files. The lines of a table stand in its journal: when
+a run ends, the table is written from it, in the order of the catalog.
 """
 
 from __future__ import annotations
 
+import csv
+import io
+import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 import numpy as np
-from xxhash import xxh3_64_hexdigest
 
 from videoload.catalog.catalog import Catalog
+from videoload.catalog.table_rows import escaped
 from videoload.clips.rows import Video
-from videoload.errors import VideoloadError
-from videoload.logs import Log
-from videoload.plan.identity import Identity
-from videoload.storage.new_files import new_file
+from videoload.errors import SpecError
+from videoload.storage.new_files import new_file, writing
 from videoload.storage.paths import pieces_of
-from videoload.tools.predict_journal import Entry, PredictionJournal
-from videoload.tools.predict_table import HEAD, WindowTable
+from videoload.tools.journal import Journal, Provenance, say_again
 from videoload.tools.predict_windows import FileScores
-from videoload.tools.provenance import Provenance
 
 Target = str | os.PathLike[str] | None
 Writers = Mapping[str, Callable[[BinaryIO, FileScores], None]]
 
-_log = Log(__name__)
+_COLUMNS = ("path", "start_s", "end_s", "class", "score")
+TABLE_HEAD = ",".join(_COLUMNS) + "\n"
+
+
+class WindowTable(NamedTuple):
+    """The ``top`` classes of each window, the highest score first. ``classes``: their names. If
+    there is another number of scores, names that ``are_given`` are refused, and others are the
+    numbers from 0 on."""
+
+    top: int
+    classes: Sequence[str]
+    are_given: bool = False
+
+    def lines(self, file: FileScores) -> str:
+        """The lines of a file. Raises SpecError."""
+        if file.scores.ndim != 2:
+            shape = list(file.scores.shape[1:])
+            raise SpecError(f"a CSV needs a score for each class, the model gives {shape}: to_npy=")
+        found = io.StringIO()
+        csv.writer(found, lineterminator="\n").writerows(self._rows(file))
+        return found.getvalue()
+
+    def write(self, to: BinaryIO, file: FileScores) -> None:
+        """Write a table of one file. Raises OSError, SpecError."""
+        to.write((TABLE_HEAD + self.lines(file)).encode("utf-8", "surrogateescape"))
+
+    def _rows(self, file: FileScores) -> Iterator[Sequence[str]]:
+        count = file.scores.shape[1]
+        if self.are_given and len(self.classes) != count:
+            raise SpecError(
+                f"classes= has {len(self.classes)} names, and the model gives {count} scores"
+            )
+        known = self.classes if len(self.classes) == count else map(str, range(count))
+        path, names = escaped(file.path), list(map(escaped, known))
+        best = np.argsort(-file.scores, axis=1, kind="stable")[:, : self.top].tolist()
+        for scores, start_s, end_s, chosen in zip(
+            file.scores, file.start_s.tolist(), file.end_s.tolist(), best, strict=True
+        ):
+            for number in chosen:
+                score = f"{scores[number]:.7g}"
+                yield path, _seconds(start_s), _seconds(end_s), names[number], score
+
+
+def _seconds(seconds: float) -> str:
+    """Microseconds count; nothing if the time is not known."""
+    return "" if math.isnan(seconds) else f"{seconds:.6f}".rstrip("0").rstrip(".")
 
 
 class ResultFiles:
     """A folder with files for each row, by their suffixes; or the file of a ``table`` of all rows,
-    in the order of the catalog. ``entries``: the journal's line of each row that is done, by the
-    row's name."""
+    in the order of the catalog."""
 
     def __init__(
-        self, journal: Path, settings: Mapping[str, str], names: Sequence[str],
+        self, journal: Path, job: Mapping[str, str], names: Sequence[str],
         writers: Writers = MappingProxyType({}), table: Path | None = None,
     ) -> None:  # fmt: skip
         """Raises VideoloadError if there are other results; OSError."""
         self._folder, self._names, self._writers = journal.parent, names, writers
         self.table, self.path = table, table or journal.parent
-        files = self._files(names) if table is None else [table]
-        there = None if journal.exists() else next(filter(Path.exists, files), None)
-        if there is not None:
-            raise VideoloadError(f"{there} exists, and {journal.name} does not: write elsewhere")
-        self._journal = PredictionJournal(journal, {"results": dict(settings)})
-        entries = self._journal.entries
-        self.entries = {entry["row"]: entry for entry in entries if "row" in entry}
-        self._written = [entry["table"] for entry in entries if "table" in entry]
-        found = Identity(settings).difference(self._journal.head.get("results") or {})
-        flaw = f"{journal} is of other results ({found})" if found else ""
-        if table is not None and table.exists():
-            is_ours = xxh3_64_hexdigest(table.read_bytes()) in self._written
-            flaw = flaw or f"{table} was changed since it was written" * (not is_ours)
-        if flaw:
-            self.close()
-            raise VideoloadError(f"{flaw}: write elsewhere, or delete {journal} and the results")
+        tables = [] if table is None else [table]
+        self.journal = Journal(journal, job, tables=tables, others=self._files(names))
 
     def _files(self, names: Iterable[str]) -> Iterator[Path]:
         return (self._folder / f"{name}{suffix}" for name in names for suffix in self._writers)
 
     def has(self, name: str) -> bool:
         """Whether the results of a row are there."""
-        return name in self.entries and all(map(Path.exists, self._files([name])))
+        return name in self.journal.rows and all(map(Path.exists, self._files([name])))
 
-    def write(self, name: str, scores: FileScores, entry: Entry) -> None:
-        """Write them, and this line of the journal. Raises OSError."""
+    def write(self, name: str, scores: FileScores, mark: Provenance, table: WindowTable) -> None:
+        """Write the results of a row, and then its line in the journal. Raises OSError,
+        SpecError."""
         for file, write in zip(self._files([name]), self._writers.values(), strict=True):
             file.parent.mkdir(parents=True, exist_ok=True)
             with new_file(file, alone=True) as out:
                 write(out, scores)
-        if self.entries.get(name) != entry:  # else they were deleted
-            self.entries[name] = entry
-            self._journal.append(entry)
+        self.journal.add(name, mark, **({"lines": table.lines(scores)} if self.table else {}))
 
     def drop(self, name: str) -> None:
         """There are none of a row. Raises OSError."""
-        self.entries.pop(name, None)
+        self.journal.rows.pop(name, None)
         for file in self._files([name]):
             file.unlink(missing_ok=True)
 
     def finish(self) -> None:
         """The run ends: write the table. Raises OSError."""
-        if self.table is None:
-            return
-        done = (self.entries[name]["lines"] for name in self._names if name in self.entries)
-        content = (HEAD + "".join(done)).encode("utf-8", "surrogateescape")
-        digest = xxh3_64_hexdigest(content)
-        if self._written[-1:] != [digest]:
-            self._written.append(digest)
-            self._journal.append({"table": digest})
-        with new_file(self.table, alone=True) as out:
-            out.write(content)
-
-    def close(self) -> None:
-        """Release it for another process."""
-        self._journal.close()
+        if self.table is not None:
+            rows = self.journal.rows
+            done = (rows[name]["lines"] for name in self._names if name in rows)
+            self.journal.write(self.table, TABLE_HEAD + "".join(done))
 
 
 class Results:
@@ -121,9 +136,10 @@ class Results:
         VideoloadError if there are results of other windows, or nothing can be written."""
         self._marks, self._names, self._lines = marks, (names := [*marks]), table
         self._places: list[ResultFiles] = []
-        with_table = {**settings, "top": str(table.top), "names": repr(tuple(table.classes))}
+        job = {"job": "predict", **settings}
+        with_table = {**job, "top": str(table.top), "names": repr(tuple(table.classes))}
         try:
-            with _writing(to_csv or to_npy):
+            with writing(to_csv or to_npy):
                 if to_csv is not None and (file := Path(to_csv)).suffix.lower() == ".csv":
                     journal = file.with_name(f"{file.name}.progress")
                     self._places.append(ResultFiles(journal, with_table, names, table=file))
@@ -135,7 +151,7 @@ class Results:
                 if to_npy is not None:
                     arrays = {".npy": _write_scores, ".times.npy": _write_times}
                     self._places.append(
-                        ResultFiles(Path(to_npy, ".npy.progress"), settings, names, arrays)
+                        ResultFiles(Path(to_npy, ".npy.progress"), job, names, arrays)
                     )
                 self._drop_others()
         except BaseException:
@@ -146,13 +162,10 @@ class Results:
         """Results that are not those of their row any more are none."""
         others = set[str]()
         for place in self._places:
-            for name, mark in self._marks.items():
-                if name in place.entries and not mark.holds(place.entries[name]):
-                    place.drop(name)
-                    others.add(name)
-        if others:
-            _log.warning("%d rows are done again, as %s: their results are not known to be of this "
-                         "model and of these files", len(others), min(others))  # fmt: skip
+            for name in place.journal.keep(self._marks):
+                place.drop(name)
+                others.add(name)
+        say_again(others)
 
     def lacks(self, row: int) -> bool:
         """Whether some place lacks the results of a row."""
@@ -164,19 +177,16 @@ class Results:
         decoded. Raises VideoloadError."""
         name = self._names[row]
         for place in self._places:
-            with _writing(place.path):
+            with writing(place.path):
                 if scores is None:
                     place.drop(name)
                 elif not place.has(name):
-                    entry = {"row": name, **self._marks[name]._asdict()}
-                    if place.table is not None:
-                        entry["lines"] = self._lines.lines(scores)
-                    place.write(name, scores, entry)
+                    place.write(name, scores, self._marks[name], self._lines)
 
     def finish(self) -> None:
         """The run ends, perhaps before all rows are done. Raises VideoloadError."""
         for place in self._places:
-            with _writing(place.path):
+            with writing(place.path):
                 place.finish()
 
     def written(self) -> dict[str, int]:
@@ -186,7 +196,7 @@ class Results:
     def close(self) -> None:
         """Release it for another process."""
         for place in self._places:
-            place.close()
+            place.journal.close()
 
 
 def row_names(catalog: Catalog) -> list[str]:
@@ -225,13 +235,3 @@ def _write_scores(file: BinaryIO, scores: FileScores) -> None:
 
 def _write_times(file: BinaryIO, scores: FileScores) -> None:
     np.save(file, np.stack((scores.start_s, scores.end_s), axis=1))
-
-
-@contextmanager
-def _writing(place: object) -> Iterator[None]:
-    """An OSError in here becomes a VideoloadError that names the file, or else this place."""
-    try:
-        yield
-    except OSError as error:  # that of a full disk names no file
-        what = error.filename or place
-        raise VideoloadError(f"cannot write {what}: {error.strerror}") from None

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -16,10 +16,10 @@ from videoload.engine.waiting import count
 from videoload.errors import VideoloadError, named
 from videoload.pages.page import page, picture
 from videoload.storage import new_files
-from videoload.storage.new_files import new_file
+from videoload.storage.new_files import new_file, writing
 from videoload.tools import advice
 from videoload.tools.advice import CLIP_FRAMES
-from videoload.tools.scan_journal import ScanRow
+from videoload.tools.scan import ScanRow
 
 _BARS = 24
 _KINDS = 8  # of sizes, rates, codecs: the others are one bar
@@ -40,22 +40,14 @@ def write(
     Raises VideoloadError if the file cannot be written.
     """
     text = page("report", _content(rows, segments, name, copies, _Pictures(root, tick)))
-    with _writing(file), new_file(file) as out:
+    with writing(file), new_file(file) as out:
         out.write(text.encode())
 
 
 def check_place(file: Path) -> None:
     """Raise VideoloadError if a page cannot be written there: a scan may take hours."""
-    with _writing(file):
+    with writing(file):
         new_files.check_place(file)
-
-
-@contextmanager
-def _writing(file: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise VideoloadError(f"cannot write {file}: {error.strerror}") from None
 
 
 class _Pictures:

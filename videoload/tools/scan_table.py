@@ -13,17 +13,18 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from videoload.catalog.tables import classes_file
 from videoload.engine.waiting import count
 from videoload.errors import named, printable
 from videoload.tools import advice
-from videoload.tools.scan_journal import ScanJournal, ScanRow
+from videoload.tools.scan import ScanRow, bad_file
 
 _FEW = 40  # up to this many files are all listed
 _COLUMNS = 48  # the width of the other columns, about
 
 
 def print_scan(
-    rows: Sequence[ScanRow], segments: Sequence[ScanRow], journal: ScanJournal | None,
+    rows: Sequence[ScanRow], segments: Sequence[ScanRow], output: Path | None,
     root: Path | None, copies: Sequence[Sequence[ScanRow]] = (), *, every: bool,
 ) -> None:  # fmt: skip
     """Print the table and the summary. In a pipe, no line of the table is broken."""
@@ -36,7 +37,7 @@ def print_scan(
     table = scan_table(rows, every=every)
     if table is not None:
         console.print(table)
-    lines = scan_summary(rows, segments, journal, root, copies)
+    lines = scan_summary(rows, segments, output, root, copies)
     console.print(Text("\n".join(map(printable, lines))), highlight=False, soft_wrap=True)
 
 
@@ -70,7 +71,7 @@ def scan_table(rows: Sequence[ScanRow], *, every: bool) -> Table | None:
 
 
 def scan_summary(
-    rows: Sequence[ScanRow], segments: Sequence[ScanRow], journal: ScanJournal | None,
+    rows: Sequence[ScanRow], segments: Sequence[ScanRow], output: Path | None,
     root: Path | None, copies: Sequence[Sequence[ScanRow]] = (),
 ) -> list[str]:  # fmt: skip
     """Lines that a person can act on. ``copies``: what `advice.groups_of_copies` found."""
@@ -85,7 +86,7 @@ def scan_summary(
         + (f", and {len(kinds) - 5} more kinds" if len(kinds) > 5 else "")
     ]
     if bad:
-        listed = "" if journal is None else f"; {journal.bad} lists them"
+        listed = "" if output is None else f"; {bad_file(output)} lists them"
         lines.append(
             f"{bad} cannot be decoded: in training, other clips take their place. Remove them from "
             f"the catalog{listed}"
@@ -97,12 +98,10 @@ def scan_summary(
     lines += [*advice.long_groups(rows, root), *advice.aligned(segments)]
     lines += [advice.balance(rows), advice.recordings(rows)]
     lines += advice.copies_lines(copies)
-    if journal is not None and journal.file.exists():
-        classes = f", classes={str(journal.classes)!r}" if journal.classes else ""
-        lines.append(
-            f"written to {journal.file}: "
-            f"Catalog.from_table({str(journal.file)!r}, root=...{classes})"
-        )
-    elif journal is not None:
-        lines.append(f"{journal.file} is not there: it would have no row")
+    if output is not None and output.exists():
+        classes = classes_file(output)
+        given = f", classes={str(classes)!r}" if classes.exists() else ""
+        lines.append(f"written to {output}: Catalog.from_table({str(output)!r}, root=...{given})")
+    elif output is not None:
+        lines.append(f"{output} is not there: it would have no row")
     return [line for line in lines if line]

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from videoload.storage.new_files import check_place, continued, new_file
-from videoload.tools.predict_journal import PredictionJournal
-from videoload.tools.scan_journal import ScanJournal, ScanRow
+from videoload.tools.journal import Journal
 
 
 @pytest.fixture
@@ -50,14 +49,9 @@ def test_a_file_stays_as_it_was_until_the_new_one_is_whole(tmp_path: Path) -> No
 def test_a_file_is_not_continued_through_a_link(place: Path, tmp_path: Path) -> None:
     with pytest.raises(OSError, match="symbolic"):
         continued(place)
-    for folder in ("table.csv", "table.bad.csv"):
-        (place.parent / folder).symlink_to(tmp_path / "new")
-    journal = ScanJournal(place.parent / "table.csv")
-    for frames in (0, 1):
-        with pytest.raises(Exception, match="table"):
-            journal.add(ScanRow("a.avi", "", frames=frames))
+    (place.parent / "journal").symlink_to(tmp_path / "new")
     with pytest.raises(OSError, match="symbolic"):
-        PredictionJournal(place.parent / "table.csv", {})
+        Journal(place.parent / "journal", {})
     assert are_whole(tmp_path)
     assert not (tmp_path / "new").exists()
     with closing(continued(tmp_path / "more")) as out:

@@ -9,7 +9,7 @@ from tests.support.scan_rows import row
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.regions import covering, nearest_aspect
 from videoload.tools import advice
-from videoload.tools.scan_journal import ScanRow
+from videoload.tools.scan import ScanRow
 
 
 def test_a_frame_store_of_all_frames_has_a_size() -> None:

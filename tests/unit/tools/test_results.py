@@ -10,10 +10,9 @@ import pytest
 from tests.support.limits import limited_files
 from videoload.catalog.catalog import Catalog
 from videoload.errors import SpecError, VideoloadError
-from videoload.tools.predict_table import HEAD, WindowTable
+from videoload.tools.journal import Provenance
 from videoload.tools.predict_windows import FileScores
-from videoload.tools.provenance import Provenance
-from videoload.tools.results import Results, row_names
+from videoload.tools.results import TABLE_HEAD, Results, WindowTable, row_names
 
 HOW, TABLE, MARK = {"hop": "8"}, WindowTable(1, ("x", "y")), Provenance("a model", 5)
 NAMES = [f"{row}.avi" for row in range(4)]
@@ -101,7 +100,7 @@ def test_a_table_has_the_rows_of_the_catalog_in_its_order(tmp_path: Path) -> Non
     lines = (tmp_path / "all.csv").read_text().splitlines()
     assert [line.split(",")[0] for line in lines[1::3]] == ["0.avi", "3.avi", "2.avi"]
     assert run(tmp_path, names=["3.avi"]) == []
-    assert (tmp_path / "all.csv").read_text() == HEAD + TABLE.lines(scores(3))
+    assert (tmp_path / "all.csv").read_text() == TABLE_HEAD + TABLE.lines(scores(3))
 
 
 def test_what_is_not_ours_is_not_overwritten(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from tests.support.scan_rows import row
 from tests.support.videos import make_avi
 from videoload.tools import scan_report as report
 from videoload.tools.advice import groups_of_copies
-from videoload.tools.scan_journal import ScanRow
+from videoload.tools.scan import ScanRow
 
 
 def content(file: Path) -> dict[str, Any]:
