@@ -7,9 +7,9 @@ for it. So an archive is walked once, for the name and the place of each member:
     zip   a record: the local header, whose extra field has a length of its own, and the bytes;
           the central directory at the end of the file names all of them
 
-What a walk finds is a hint, and not more: the archive may be repacked meanwhile. `member_at`
-reads the record there, and returns a member only if its header holds: checksum or signature, kind,
-name and size.
+What a walk finds is a hint, and not more: the archive may be repacked meanwhile, or have lost some
+bytes. `member_at` reads the record there, and returns a member only if its header holds (checksum
+or signature, kind, name and size), and another record, or the end, follows its bytes.
 
 Formats: old, ustar, GNU and pax tars, also concatenated ones; zips with the extensions for large
 files. A member that is compressed, encrypted or sparse has a ``flaw`` in the place of its bytes.
@@ -22,7 +22,9 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from struct import Struct
-from typing import NamedTuple
+from struct import error as struct_error
+from typing import Any, NamedTuple
+from zipfile import BadZipFile, ZipFile
 from zlib import adler32
 
 Read = Callable[[int, int], bytes]  # (offset, length) -> bytes, fewer at the end of the file
@@ -30,7 +32,7 @@ Read = Callable[[int, int], bytes]  # (offset, length) -> bytes, fewer at the en
 _BLOCK = 512  # of a tar
 _MAX_HEADER = 1 << 20  # bytes of one extended header: a path and some numbers
 _MAX_ZEROS = 1 << 20  # between concatenated tars, or behind the last one
-_MAX_DIRECTORY = 1 << 30  # bytes of a central directory: ten million members
+_MAX_DIRECTORY = 1 << 28  # bytes of a central directory: three million members
 _MAX_EXTENDED = 16  # extended headers of one member: tars have two at most
 _COMPRESSED = {
     b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\xfd7zXZ": "xz", b"\x28\xb5\x2f\xfd": "zstd",
@@ -43,13 +45,10 @@ _NO_BYTES = b"123456DVM"  # links, devices, folders: their size counts no bytes
 _ADLER = 65521
 _OCTAL = re.compile(rb" *([0-7]*)[ \0]*")
 
-_LOCAL = Struct("<4s2xHH8xIIHH")  # flags, method, sizes, lengths of name and extra
-_CENTRAL = Struct("<4s4xHH8xIIHHHH6xI")  # ... and of comment; disk, where the local header is
-_END = Struct("<4sHHHHIIH")
-_END_64, _FOUND_64 = Struct("<4sQHHIIQQQQ"), Struct("<4sIQI")
+_LOCAL = Struct("<4s2xHH8xIIHH")  # of a zip: flags, method, sizes, lengths of name and extra
 _EXTRA = Struct("<HH")  # kind, length
-_LOCAL_MAGIC = b"PK\x03\x04"
-_MAX_END = _END.size + 0xFFFF  # a comment may follow
+_LOCAL_MAGIC, _SIZES_MAGIC, _RECORD = b"PK\x03\x04", b"PK\x07\x08", b"PK"
+_MAX_SIZES = 24  # bytes of what follows a member whose size was not known when it was written
 _FULL_32, _FULL_16 = 0xFFFFFFFF, 0xFFFF
 _UTF8, _STREAMED, _ENCRYPTED = 1 << 11, 1 << 3, 1
 _STORED = 0
@@ -99,25 +98,20 @@ def members(read: Read, size: int) -> Iterator[Member]:
 
 def member_at(read: Read, size: int, name: str, at: int, length: int) -> Member | None:
     """Return the member ``name`` of ``length`` bytes whose record begins ``at``; None if there is
-    another one, or none."""
+    another one, or none, or if some of its bytes are missing."""
     if not 0 <= at < size or not name:
         return None
     with suppress(ArchiveError):
         if read(at, 4) == _LOCAL_MAGIC:
             return _local_member(read, size, name, at, length)
-        record = _tar_record(read, size, at)
-        if record is not None and record[1] in _FILES:
-            member = record[0]
-            return member if (member.name, member.size) == (name, length) else None
+        member, kind, following = _tar_record(read, size, at) or (None, b"", 0)
+        if member is None or kind not in _FILES or member.flaw:
+            return None
+        behind = read(following, _BLOCK) if following < size else b""
+        is_last = not behind.strip(b"\0") and size in (member.begin + length, _padded(size))
+        if (member.name, member.size) == (name, length) and (is_last or _is_header(behind)):
+            return member
     return None
-
-
-def is_whole(read: Read, size: int, member: Member) -> bool:
-    """Whether another record, or the end, follows the bytes of a member of a tar. If not, some are
-    missing, and what stands in their place is not its own."""
-    end = member.begin + _padded(member.size)
-    behind = read(end, _BLOCK) if end < size and read(member.at, 4) != _LOCAL_MAGIC else b""
-    return not behind.strip(b"\0") or _is_header(behind)
 
 
 def _plainest(name: str) -> str:
@@ -128,21 +122,15 @@ def _plainest(name: str) -> str:
 
 
 def _tar_members(read: Read, size: int) -> Iterator[Member]:
-    at, last = 0, None
+    at = 0
     while at < size:
-        try:
-            record = _tar_record(read, size, at)
-        except ArchiveError as error:  # perhaps bytes of the member before it are missing
-            if last is not None and not _is_header(read(at, _BLOCK)):
-                yield last._replace(flaw=f"is damaged, or what follows it is: the tar {error}")
-            raise
+        record = _tar_record(read, size, at)
         if record is None:
             at = _behind_zeros(read, size, at)
             continue
         member, kind, at = record
         if kind in _FILES or (kind == _HARD_LINK and member.link):
             yield member
-            last = None if member.link else member
 
 
 def _tar_record(read: Read, size: int, at: int) -> tuple[Member, bytes, int] | None:
@@ -243,74 +231,77 @@ def _text(name: bytes) -> str:
 # Zips
 
 
+class _Stream:
+    """An archive, as `zipfile` reads it."""
+
+    def __init__(self, read: Read, size: int) -> None:
+        self._read, self._size, self._at = read, size, 0
+
+    def seek(self, to: int, whence: int = 0) -> int:
+        self._at = to + (0, self._at, self._size)[whence]
+        if self._at < 0:
+            raise ValueError
+        return self._at
+
+    def tell(self) -> int:
+        return self._at
+
+    def read(self, length: int = -1) -> bytes:
+        left = max(0, self._size - self._at)
+        length = left if length < 0 else min(length, left)
+        if length > _MAX_DIRECTORY:
+            raise ValueError
+        data = self._read(self._at, length)
+        self._at += len(data)
+        return data
+
+
 def _zip_members(read: Read, size: int) -> Iterator[Member]:
-    begin, length, count = _directory(read, size)
-    directory, at = read(begin, length), 0
-    for _ in range(count):
-        if at + _CENTRAL.size > len(directory):
-            raise ArchiveError("has a central directory that is cut")
-        magic, flags, method, packed, stored, names, extras, comment, disk, local = (
-            _CENTRAL.unpack_from(directory, at)
-        )
-        if magic != b"PK\x01\x02":
-            raise ArchiveError("has a damaged central directory")
-        if disk not in (0, _FULL_16):
-            raise ArchiveError("is a part of a split zip: join its parts")
-        at += _CENTRAL.size
-        name = _zip_name(directory[at : at + names], flags)
-        extra = directory[at + names : at + names + extras]
-        at += names + extras + comment
-        stored, packed, local = _large(extra, stored, packed, local)
+    stream: Any = _Stream(read, size)
+    try:
+        found = ZipFile(stream).infolist()
+    except (BadZipFile, NotImplementedError, ValueError, OverflowError, struct_error):
+        raise ArchiveError(
+            "has no central directory that can be read: it is cut, damaged or a part of a split zip"
+        ) from None
+    for each in found:
+        raw = each.orig_filename.encode("utf-8" if each.flag_bits & _UTF8 else "cp437")
+        name, at, length = _zip_name(raw, each.flag_bits), each.header_offset, each.file_size
+        flaw = "" if 0 <= at <= at + length <= size else "is outside of its archive: it is damaged"
         if not name.endswith("/"):
-            flaw = "" if local + stored <= size else "ends behind its archive, which is damaged"
-            yield Member(_plainest(name), local, 0, stored, _packed(flags, method) or flaw)
-
-
-def _directory(read: Read, size: int) -> tuple[int, int, int]:
-    """Where the central directory begins, its bytes, and how many members it names. Raises
-    ArchiveError."""
-    tail_at = max(0, size - _MAX_END)
-    tail = read(tail_at, size - tail_at)
-    end = tail.rfind(b"PK\x05\x06")
-    if end < 0 or end + _END.size > len(tail):
-        raise ArchiveError("has no central directory at its end: it is cut")
-    _, disk, _, _, count, length, begin, _ = _END.unpack_from(tail, end)
-    if disk not in (0, _FULL_16):
-        raise ArchiveError("is a part of a split zip: join its parts")
-    if _FULL_32 in (length, begin) or count == _FULL_16:
-        locator = read(max(0, tail_at + end - _FOUND_64.size), _FOUND_64.size)
-        if len(locator) == _FOUND_64.size and locator[:4] == b"PK\x06\x07":
-            more = read(_FOUND_64.unpack(locator)[2], _END_64.size)
-            if len(more) < _END_64.size or more[:4] != b"PK\x06\x06":
-                raise ArchiveError("has a damaged end")
-            count, length, begin = _END_64.unpack(more)[-3:]
-    if length > _MAX_DIRECTORY or begin + length > size:
-        raise ArchiveError(f"has a central directory of {length} bytes at byte {begin}")
-    return begin, length, count
+            flaw = _packed(each.flag_bits, each.compress_type) or flaw
+            yield Member(_plainest(name), max(0, at), 0, length, flaw)
 
 
 def _local_member(read: Read, size: int, name: str, at: int, length: int) -> Member | None:
     """The stored member ``name`` of ``length`` bytes whose local header is ``at``."""
     head = read(at, _LOCAL.size)
-    if len(head) < _LOCAL.size or head[:4] != _LOCAL_MAGIC:
+    if len(head) < _LOCAL.size:
         return None
     _, flags, method, packed, stored, names, extras = _LOCAL.unpack(head)
     rest = read(at + _LOCAL.size, names + extras)
-    begin = at + _LOCAL.size + names + extras
-    if _packed(flags, method) or begin + length > size:
+    begin, extra = at + _LOCAL.size + names + extras, rest[names:]
+    # The length of the extra field decides where the bytes begin.
+    if _packed(flags, method) or begin + length > size or not _is_extra(extra):
         return None
     if _plainest(_zip_name(rest[:names], flags)) != name:
         return None
-    if not _is_extra(rest[names:]):  # its length decides where the bytes begin
-        return None
-    stored, packed, _ = _large(rest[names:], stored, packed, 0)
-    if flags & _STREAMED and not stored:  # the sizes follow the bytes
-        behind = read(begin + length, 24).removeprefix(b"PK\x07\x08")[4:]
-        sizes = length.to_bytes(8, "little")
-        is_it = behind.startswith((sizes[:4] * 2, sizes * 2))
+    behind = read(begin + length, _MAX_SIZES + len(_RECORD))
+    skip = _sizes_behind(behind, length) if flags & _STREAMED else 0
+    if stored == _FULL_32:
+        is_it = skip > 0 or length.to_bytes(8, "little") * 2 in extra
     else:
-        is_it = stored == packed == length
-    return Member(name, at, begin, length) if is_it else None
+        is_it = stored == packed == length or (skip > 0 and not stored)
+    return Member(name, at, begin, length) if is_it and behind[skip:].startswith(_RECORD) else None
+
+
+def _sizes_behind(behind: bytes, length: int) -> int:
+    """How many bytes follow those of a member to say that they are ``length``; 0: they do not."""
+    begin = 4 + len(_SIZES_MAGIC) * behind.startswith(_SIZES_MAGIC)  # a checksum
+    for width in (8, 4):
+        if behind.startswith(length.to_bytes(8, "little")[:width] * 2, begin):
+            return begin + 2 * width
+    return 0
 
 
 def _is_extra(extra: bytes) -> bool:
@@ -326,25 +317,6 @@ def _packed(flags: int, method: int) -> str:
     if flags & _ENCRYPTED:
         return "is encrypted"
     return "" if method == _STORED else "is compressed: write the zip with `zip -0`"
-
-
-def _large(extra: bytes, stored: int, packed: int, local: int) -> tuple[int, int, int]:
-    """The sizes and the offset, with those that need 64 bits."""
-    at = 0
-    while at + 4 <= len(extra):
-        kind, length = _EXTRA.unpack_from(extra, at)
-        at += _EXTRA.size
-        if kind == 1:
-            numbers = iter(
-                int.from_bytes(extra[n : n + 8], "little") for n in range(at, at + length - 7, 8)
-            )
-            return (
-                next(numbers, stored) if stored == _FULL_32 else stored,
-                next(numbers, packed) if packed == _FULL_32 else packed,
-                next(numbers, local) if local == _FULL_32 else local,
-            )
-        at += length
-    return stored, packed, local
 
 
 def _zip_name(raw: bytes, flags: int) -> str:

@@ -25,7 +25,7 @@ import msgspec
 from cachetools import LRUCache
 
 from videoload.errors import RewrittenError, UnreadableError, VideoError
-from videoload.storage.archives import ArchiveError, Member, Read, is_whole, member_at, members
+from videoload.storage.archives import ArchiveError, Member, Read, member_at, members
 from videoload.storage.paths import files_of
 
 T = TypeVar("T")
@@ -39,6 +39,7 @@ _KNOWN_MEMBERS = 20_000  # whose places were proven, or said by others
 _MOST_BYTES = 256 << 20  # of what an archive holds: four million members
 _NEAR = 8 << 10  # is read in one go: headers of small members
 _FAR = 256 << 10  # behind a header: what lies between is not read on the way to the next one
+_RUN = 1 << 20  # bytes from another host, if the next header is nearer
 _RANGE = Struct("<qq")
 _LEVEL = 1
 _FORM = b"1"  # of `Contents` as bytes
@@ -174,13 +175,16 @@ def _bytes(name: str) -> bytes:
 def reading(path: str, archive: File) -> Iterator[Read]:
     """What reads an archive. ``path`` is of whoever asks. Raises UnreadableError, StorageError,
     FileReplacedError."""
-    near, near_at, latest = b"", 0, -1
+    near, near_at, latest, ahead = b"", 0, -1, 0
 
     def read(at: int, length: int) -> bytes:
-        nonlocal near, near_at, latest
+        nonlocal near, near_at, latest, ahead
         if not near_at <= at <= at + length <= near_at + len(near):
             if not 0 <= at - latest <= _FAR:
                 archive.prefetch([(at, at + length)])  # and nothing ahead of it
+            elif at - latest > _NEAR and at + length > ahead:
+                ahead = at + _RUN
+                archive.prefetch([(at, ahead)])
             most = length if archive.fetches else max(length, _NEAR)
             near, near_at = bytes(opened.pread(most, at)), at
         latest = at
@@ -258,6 +262,9 @@ class Shards:
             member = prove(place.link or name, place.at, place.size)
             if member is not None:
                 return member
+        where = f"the archive {archive}"
+        if place is not None:
+            raise VideoError(path, f"is not where {where} says, which is damaged")
         with self._lock:
             before = self._before.get(archive)
             was_there = path in self._expected or path in self._proven
@@ -267,9 +274,6 @@ class Shards:
                 f"{f'it {found.flaw}' if found.flaw else f'it has no {name} any more'}. Put the "
                 "old one back, or list its videos again"
             )
-        where = f"the archive {archive}"
-        if place is not None:
-            raise VideoError(path, f"is not where {where} says, which is damaged")
         raise VideoError(path, f"{where} {found.flaw}" if found.flaw else f"is not in {where}")
 
     def contents(self, archive: str, file: File) -> Contents:
@@ -317,8 +321,7 @@ class _Known(NamedTuple):
 def prove(path: str, archive: File, name: str, at: int, size: int) -> Member | None:
     """The member ``name``, if its record is ``at``. Raises UnreadableError, StorageError."""
     with reading(path, archive) as read:
-        member = member_at(read, archive.size, name, at, size)
-        return member if member and is_whole(read, archive.size, member) else None
+        return member_at(read, archive.size, name, at, size)
 
 
 def split_path(path: str) -> tuple[str, str]:

@@ -213,16 +213,33 @@ def test_damage_ends_in_an_error_or_in_members_that_lie_within_the_file(
         assert member.flaw or 0 <= member.begin <= member.begin + member.size <= len(data)
 
 
-@pytest.mark.parametrize("kind", ["gnu", "pax"])
-def test_a_member_of_which_bytes_are_missing_has_not_those_of_the_next_one(kind: str) -> None:
+@pytest.mark.parametrize("kind", ["gnu", "pax", "zip", "streamed zip", "large zip"])
+def test_a_member_of_which_bytes_are_missing_has_not_those_of_what_follows(kind: str) -> None:
     data = ARCHIVES[kind]()
-    first = next(members(reading(data), len(data)))
-    cut = data[: first.begin + 100] + data[first.begin + 300 :]
-    found = contents(reading(cut), len(cut))
-    assert found.flaw
-    damaged = found.find(first.name)
-    assert damaged is not None
-    assert damaged.flaw
+    places = {name: (member.at, member.size) for name, member in found_in(data).items()}
+    for name in ("a.mp4", f"{'n' * 99}.mp4"):
+        at, length = places[name]
+        member = member_at(reading(data), len(data), name, at, length)
+        assert member is not None
+        for gone in (1, 13, 511):
+            cut = data[: member.begin] + data[member.begin + gone :]
+            assert member_at(reading(cut), len(cut), name, at, length) is None
+
+
+def test_the_last_member_of_a_tar_of_which_bytes_are_missing_has_not_the_zeros_at_its_end() -> None:
+    for zeros in (b"", bytes(1024)):
+        data = tar(tarfile.GNU_FORMAT, {"a.mp4": b"a" * 1000})[: 3 * 512] + zeros
+        assert member_at(reading(data), len(data), "a.mp4", 0, 1000) is not None
+        cut = data[:600] + data[620:]
+        assert member_at(reading(cut), len(cut), "a.mp4", 0, 1000) is None
+
+
+def test_a_sparse_member_is_none_at_its_place() -> None:
+    entry = tarfile.TarInfo("a.mp4")
+    entry.type, entry.size = tarfile.GNUTYPE_SPARSE, 512
+    data = entry.tobuf(tarfile.GNU_FORMAT) + bytes(2048)
+    assert found_in(data)["a.mp4"].flaw
+    assert member_at(reading(data), len(data), "a.mp4", 0, 512) is None
 
 
 def test_the_extra_field_of_a_zip_decides_only_if_it_is_whole() -> None:
