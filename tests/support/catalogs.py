@@ -29,6 +29,21 @@ def text(folder: Path, content: str | bytes, name: str = "list.txt") -> Path:
     return path
 
 
+def table_of(folder: Path, content: str | bytes, **options: Any) -> Catalog:
+    """The catalog of a file ``t.csv`` with this content."""
+    return Catalog.from_table(text(folder, content, "t.csv"), root=None, **options)
+
+
+def as_pandas(columns: dict[str, list[Any]]) -> Any:
+    """A DataFrame whose index says nothing."""
+    rows = len(next(iter(columns.values())))
+    return pytest.importorskip("pandas").DataFrame(columns, index=[7, 7, 3, 0][:rows])
+
+
+def as_polars(columns: dict[str, list[Any]]) -> Any:
+    return pytest.importorskip("polars").DataFrame(columns, strict=False)
+
+
 def pairs(catalog: Catalog) -> list[tuple[str, str]]:
     """Each path with its class, "" for none."""
     return [(v.path, catalog.classes[v.label] if v.label >= 0 else "") for v in catalog]

@@ -414,3 +414,17 @@ def test_groups_that_cannot_be_meant_are_refused() -> None:
     ):  # fmt: skip
         with refused(*words):
             catalog.split(0.5, by=by)
+
+
+def test_paths_alone_are_a_catalog(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert Catalog(["a.avi", "b.avi"]).labels.tolist() == [-1, -1]
+    assert Catalog(["a.avi", "b.avi"], ["run", "jump"]).classes == TWO
+    tree(tmp_path, "x/a.avi", "y/b.avi")
+    far = Catalog(sorted(tmp_path.rglob("*.avi")))
+    assert (far.root, far.paths) == (tmp_path, ("x/a.avi", "y/b.avi"))
+    assert Catalog.from_table({"path": [f"{tmp_path}/x/a.avi", f"{tmp_path}/y/b.avi"]}) == far
+    monkeypatch.chdir(tmp_path / "x")
+    assert Catalog(["a.avi"]).root == tmp_path / "x"
+    assert Catalog(["a.avi", "b.avi"]).root is None, "other hosts have them"
+    with refused("paths", "a.avi"):
+        Catalog("a.avi")
