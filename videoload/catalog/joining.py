@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -113,30 +113,6 @@ def whole_files(catalog: Catalog, paths: Iterable[str]) -> Catalog:
     """Some of its files, each once, and nothing else that it says of them."""
     files = dict.fromkeys(paths)
     return catalog_of(table_of(file_rows(catalog)).replaced(paths=files, columns={}, steps=None))
-
-
-def lengths_of(catalog: Catalog) -> Ints:
-    """The frames of each row, or its steps if it has times of them; -1: not known."""
-    table = table_of(catalog)
-    if table.steps is not None:
-        return np.array([steps.count for steps in table.steps], np.int64)
-    return table.segment_frames
-
-
-def with_windows(catalog: Catalog, windows: Ints | None) -> Catalog:
-    """The catalog, with what was counted of each video: see `plan.windows`."""
-    return catalog_of(table_of(catalog).replaced(windows=windows))
-
-
-def shown_as(catalog: Catalog, rows: Ints | slice = slice(None)) -> Ints:
-    """As which (width, height) frames of some rows are shown, int64 [2, n]; -1: the catalog does
-    not tell."""
-    return np.stack([table_of(catalog).column(name)[rows] for name in ("width", "height")])
-
-
-def do_lengths_decide(spec: SampleSpec, buckets: Sequence[int] | None = None) -> bool:
-    """Whether the batches depend on the known lengths of the videos."""
-    return spec.leader.sampling == "dense" or buckets is not None
 
 
 def check_numbers(catalog: Catalog, others: Iterable[Catalog]) -> None:

@@ -23,7 +23,7 @@ from videoload.catalog.catalog import Catalog
 from videoload.catalog.columns import PathLike
 from videoload.catalog.splitting import recording
 from videoload.client.client import Client
-from videoload.clips.clip_spec import ClipSpec, deterministic, height_and_width, sizes_of
+from videoload.clips.clip_spec import ClipSpec, deterministic, height_and_width, varies_by
 from videoload.errors import CatalogError, SpecError
 from videoload.frameworks.label_modes import LabelMode, encode
 from videoload.logs import Log
@@ -225,7 +225,7 @@ def _spec(
     """The clips to train on. Raises SpecError."""
     if color_mode not in _PIXELS:
         raise SpecError(f"color_mode must be one of {[*_PIXELS]}, got {color_mode!r}")
-    if sizes_of(requested := ClipSpec(1, size=image_size)):
+    if varies_by(requested := ClipSpec(1, size=image_size)):
         raise SpecError("image_size is one size: give size= a list in a ClipSpec of a stream")
     height, width = height_and_width(requested)
     given: dict[str, Any] = {"size": (height, width), "pixels": _PIXELS[color_mode]}

@@ -14,10 +14,9 @@ from videoload.clips.sample_spec import GivenSpec, SampleSpec, sample_spec
 from videoload.clips.tasks import Count, WindowCount
 from videoload.errors import SpecError, VideoError
 from videoload.logs import Log
-from videoload.plan.buckets import check_lengths
 from videoload.plan.options import CheckedOptions
 from videoload.plan.plan import Plan
-from videoload.plan.windows import Read, counted, warnings_of, with_native_size
+from videoload.plan.windows import Read, check_lengths, counted, warnings_of, with_native_size
 
 _log = Log(__name__)
 

@@ -26,11 +26,10 @@ from videoload.decoding.drawn import ShortVideoError
 from videoload.errors import OneClipError, SpecError, VideoError, named
 from videoload.logs import Log, is_logged
 from videoload.plan.batches import Batch, BatchWithInfo, Clips, Sample, collate, with_digest
-from videoload.plan.lengths import Lengths
 from videoload.plan.options import CheckedOptions, StreamOptions, checked_options, takes_options
 from videoload.plan.plan import Plan
 from videoload.plan.quarantine import Quarantine
-from videoload.plan.windows import with_native_size
+from videoload.plan.windows import Lengths, with_native_size
 from videoload.storage.cache_directories import CacheDirectories, CacheDirectory
 from videoload.storage.roots import index_of
 

@@ -60,6 +60,8 @@ LENGTH = {"length": True}  # decides how long clips of any length are
 SCALES = {"scales": True}  # decides how a frame is scaled; or for which specs it does: a function
 # "lacks": for which specs a frame may be missing; "fits": for which no video is too short.
 # "still": what takes its place where nothing is random, a function of the spec.
+# "pads": for which specs a clip may end before its array, which is padded; "varies": for which
+# the clips of a stream have several shapes.
 # "any_length": all that it may be in clips of any length.
 # "default": what it is if it is not given and that depends on other fields, a function of the spec.
 
@@ -236,6 +238,7 @@ class ClipSpec:
     resize: int | None = field(default=None, metadata=OWN | SCALES)
     size: Sequence[int | tuple[int, int]] | int | None = field(default=None, metadata=OWN | {
         "scales": lambda spec: bool(sizes_of(spec)) or spec.crop in WHOLE_FRAME,
+        "varies": lambda spec: bool(sizes_of(spec)),
     })  # fmt: skip
     crop: Crop = field(default="center", metadata={
         "scales": lambda spec: spec.crop in WHOLE_FRAME,
@@ -282,7 +285,8 @@ class ClipSpec:
         "still": lambda spec: sum(least_and_most(spec)) / 2,
     })  # fmt: skip
     max_frames: int | None = field(default=None, metadata=COUNTS | FRAMES | LENGTH | {
-        "lacks": has_any_length, "fits": has_any_length,
+        "lacks": has_any_length, "fits": has_any_length, "pads": has_any_length,
+        "varies": has_any_length,
     })  # fmt: skip
     long: Long = field(default="cut", metadata=LENGTH)
     seconds: Seconds = field(default="picture", metadata=COUNTS)
@@ -532,6 +536,17 @@ def may_lack_frames(spec: ClipSpec) -> bool:
 def fits_any_video(spec: ClipSpec) -> bool:
     """Whether no video is too short for a clip."""
     return any(fits(spec) for fits in _meaning(spec, "fits").values())
+
+
+@lru_cache(64)  # it is asked for each clip
+def is_padded(spec: ClipSpec) -> bool:
+    """Whether a clip may end before its array does, and the rest is padding."""
+    return any(pads(spec) for pads in _meaning(spec, "pads").values())
+
+
+def varies_by(spec: ClipSpec) -> list[str]:
+    """The fields by which the clips of a stream have several shapes."""
+    return [name for name, varies in _meaning(spec, "varies").items() if varies(spec)]
 
 
 def of_any_length(spec: ClipSpec) -> Collection[str]:

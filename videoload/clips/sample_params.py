@@ -14,7 +14,7 @@ import numpy as np
 
 from videoload.clips.choices import UnfitError
 from videoload.clips.clip_params import ClipParams, draw_params, shown
-from videoload.clips.clip_spec import has_any_length
+from videoload.clips.clip_spec import is_padded
 from videoload.clips.edges import held, pictures
 from videoload.clips.moments import SAME_S, Ints, Times, nearest
 from videoload.clips.rows import Clip, Video
@@ -149,7 +149,7 @@ def _following(spec: SampleSpec, name: str, videos: Mapping[str, VideoInfo], fra
     """The frames of a part, for those of the leader. One that is missing, or repeats, does so here
     as well."""
     wanted = spec.clips[name].frames
-    if has_any_length(spec.leader) and not has_any_length(spec.clips[name]):
+    if is_padded(spec.leader) and not is_padded(spec.clips[name]):
         frames = frames[frames >= 0]  # one length beside any: nothing of it is padding
     repeats, frames = frames < -1, pictures(frames)
     moments, missing = _moments(spec, videos, frames), frames < 0

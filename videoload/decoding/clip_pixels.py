@@ -18,6 +18,7 @@ from collections.abc import Sequence
 import numpy as np
 from av.video.frame import VideoFrame
 
+from videoload.clips.choices import PIXEL_FORMATS
 from videoload.clips.clip_params import ClipParams
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.colours import Colours, recolour_planes, recolour_rgb
@@ -169,5 +170,5 @@ def _recoloured(planes: Sequence[Buffer], pixels: str, colours: Colours) -> list
     if pixels == "rgb24":
         recolour_rgb(made[0], colours)
     else:
-        recolour_planes(made, colours, full_range=pixels == "gray")
+        recolour_planes(made, colours, full_range=PIXEL_FORMATS[pixels].range == 2)
     return made

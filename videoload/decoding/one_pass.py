@@ -30,7 +30,7 @@ from videoload.clips.clip_spec import (
     clip_shape,
     decoded_dtype,
     decoded_shape,
-    has_any_length,
+    is_padded,
     samples_of,
     silent,
 )
@@ -196,6 +196,6 @@ def _read_audio(part: Part, tick: Tick) -> None:
             begin = begins + Fraction(round(seconds * _US), _US)
             found = source.read_audio(begin, wanted, tick)
             view[...] = 0.0 if found is None else found
-            if has_any_length(spec):  # what follows a segment is not heard in padding
+            if is_padded(spec):  # what follows a segment is not heard in padding
                 view[:, samples_of(spec, length) :] = 0.0
             row[places.flag] = found is not None

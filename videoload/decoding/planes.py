@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
+from av.video.format import VideoFormat
 from av.video.frame import VideoFrame
 from av.video.plane import VideoPlane
 
@@ -16,7 +17,7 @@ from videoload.clips.choices import PIXEL_FORMATS
 from videoload.clips.clip_params import ClipParams
 from videoload.clips.regions import Rectangle
 
-Buffer = npt.NDArray[np.uint8]  # uint16 for gray16
+Buffer = npt.NDArray[np.uint8]  # or uint16
 # Shape, type, first byte and strides of values in a plane, as `np.ndarray` asks for them.
 Place = tuple[tuple[int, ...], np.dtype[np.integer[Any]], int, tuple[int, ...]]
 
@@ -52,8 +53,9 @@ def _places(
     """For each plane: the type and the shape of the part, the byte of a line and the line at which
     it begins, and the bytes of a value."""
     x, y, across, down = part or (0, 0, width, height // frames)
-    channels = 3 if pixels == "rgb24" else 1
-    item, dtype = (2, np.uint16) if pixels.startswith("gray16") else (1, np.uint8)
+    parts = VideoFormat(pixels).components
+    channels = sum(part.plane == 0 for part in parts)
+    item, dtype = (2, np.uint16) if parts[0].bits > 8 else (1, np.uint8)
     return [
         (
             dtype,

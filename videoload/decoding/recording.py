@@ -75,9 +75,8 @@ def open(  # noqa: A001 - it is called as `vl.open`
             recording, in this order. A piece begins when the one before it ends.
         resize: Even length in pixels to which the short side of a frame is scaled. Default None:
             not scaled.
-        pixels: Format of a frame. ``"rgb24"``, the default: [H, W, 3]. ``"gray"``: [H, W, 1],
-            and ``"gray16"`` the same of uint16. ``"yuv420p"``: [H * 3 // 2, W], the planes Y, U and
-            V one after the other.
+        pixels: Format of a frame, as a clip has it (`ClipSpec`): ``"rgb24"``, the default, is
+            [H, W, 3].
         cache: Folder that keeps what is found out of files, as in `Client`. Default None.
         index: The index of the set that the file belongs to, as in `Client`. None, the default: the
             one in the nearest folder above a file of this host, or in the folder of a URL.
@@ -217,8 +216,7 @@ class Recording:
                 count from the end.
 
         Returns:
-            uint8 [n, H, W, 3], with ``pixels="gray"`` [n, H, W, 1], with ``"yuv420p"``
-            [n, H * 3 // 2, W]: the frames in the order of ``ordinals``.
+            uint8 [n, H, W, 3], or as ``pixels`` says: the frames in the order of ``ordinals``.
 
         Raises:
             IndexError: There is no such frame.

@@ -29,8 +29,8 @@ from videoload.logs import Log
 from videoload.plan.batches import Batch, BatchWithInfo, collate
 from videoload.plan.epoch_cursor import EpochCursor
 from videoload.plan.identity import Identity
-from videoload.plan.lengths import Lengths
 from videoload.plan.options import CheckedOptions
+from videoload.plan.windows import Lengths
 from videoload.scheduler.commands import Ready
 
 _log = Log(__name__)

@@ -48,7 +48,7 @@ from videoload.frameworks.interrupts import INTERRUPTS
 from videoload.frameworks.python_datasets import PythonDatasets, itself
 from videoload.logs import Log
 from videoload.plan.batches import BatchInfo, Sample, collate
-from videoload.plan.lengths import Lengths
+from videoload.plan.windows import Lengths
 
 if TYPE_CHECKING:
     import tensorflow as tf

@@ -231,7 +231,8 @@ class Numbers:
                 raise SpecError(f"{name} needs a number for each channel, got {values!r}")
             if max(values) > 1:
                 raise SpecError(
-                    f"{name} is of values from 0 to 1: divide {values!r} by 255 (gray16: 65535)"
+                    f"{name} is of values from 0 to 1: divide {values!r} by the largest of a "
+                    "pixel, 255 for uint8"
                 )
             if not self.dtype.is_floating_point:
                 raise SpecError(f"{name}= needs a dtype of floats, got {self.dtype}")

@@ -20,7 +20,7 @@ from videoload.catalog import targets
 from videoload.catalog.catalog import Catalog
 from videoload.catalog.table import class_name
 from videoload.catalog.targets import Marks, PerFrame, values_of
-from videoload.clips.clip_spec import ClipSpec, clip_shape, has_any_length
+from videoload.clips.clip_spec import ClipSpec, clip_shape, is_padded
 from videoload.clips.sample_spec import SampleSpec, Shape, with_shape
 from videoload.engine.waiting import count
 from videoload.errors import SpecError, VideoloadError, named
@@ -168,7 +168,7 @@ def _rows_of(
     frames = info.frames[part] if isinstance(info.frames, dict) else np.asarray(info.frames)
     frames = frames.reshape(-1, frames.shape[-1])
     views = len(flat) // len(info.video)
-    tells = has_any_length(spec)
+    tells = is_padded(spec)
     for at, clip in enumerate(flat):
         sample, view = divmod(at, views)
         shown = frames[at * len(frames) // len(flat)]

@@ -25,7 +25,7 @@ from videoload.clips.sample_spec import (
     unnamed,
 )
 from videoload.errors import VideoloadError
-from videoload.plan.lengths import Lengths
+from videoload.plan.windows import Lengths
 
 
 class Sample(NamedTuple):

@@ -19,12 +19,11 @@ from msgspec.msgpack import encode
 from videoload.arguments import not_default
 from videoload.catalog import targets
 from videoload.catalog.catalog import Catalog, table_of
-from videoload.catalog.joining import do_lengths_decide
 from videoload.clips.clip_spec import ClipSpec, crops_of
 from videoload.clips.rows import COLUMNS, OF_FILE
-from videoload.clips.sample_spec import SampleSpec, has_sizes
+from videoload.clips.sample_spec import SampleSpec
 from videoload.plan.options import DEFAULTS, CheckedOptions
-from videoload.plan.windows import sizes_in
+from videoload.plan.windows import deciding
 
 Settings = Mapping[str, str]  # Each name with its value as Python text, without defaults.
 
@@ -72,12 +71,8 @@ class Identity:
             settings["steps"] = _digest(rows, encode(table.steps))
         if isinstance(options["balance"], tuple):
             settings["balance"] = _digest(rows, np.array(options["balance"]))
-        if do_lengths_decide(spec, options["buckets"]) or has_sizes(spec):
-            if table.windows is not None:
-                settings["lengths"] = _digest(rows, table.windows)
-            else:
-                sizes = (sizes_in(catalog, spec),) if has_sizes(spec) else ()
-                settings["lengths"] = _digest(rows, table.column("frames"), *sizes)
+        if known := deciding(catalog, spec, options["buckets"]):
+            settings["lengths"] = _digest(rows, *known)
         if catalog.targets is not None:
             settings["targets"] = _digest(rows, targets.digest(catalog.targets))
         if catalog.parts:

@@ -47,11 +47,10 @@ from videoload.clips.sample_spec import (
 )
 from videoload.errors import SpecError
 from videoload.plan.batches import Sample
-from videoload.plan.buckets import buckets_of
 from videoload.plan.options import CheckedOptions, DropRemainder, clips_in_batch
 from videoload.plan.permutation import Permutation, hash64
 from videoload.plan.weighted import Weighted
-from videoload.plan.windows import windows_of
+from videoload.plan.windows import buckets_of, windows_of
 
 _ONE = Shape()
 _MAX_STEPS = 1 << 62  # Python and TensorFlow count no more.

@@ -19,7 +19,7 @@ from videoload.catalog.catalog import Catalog
 from videoload.catalog.columns import some
 from videoload.client.client import Client
 from videoload.client.stream import readers_of
-from videoload.clips.clip_spec import has_any_length
+from videoload.clips.clip_spec import is_padded
 from videoload.clips.sample_spec import GivenSpec
 from videoload.errors import BadVideo, SpecError, VideoloadError, named
 from videoload.plan.options import StreamOptions, takes_options
@@ -181,7 +181,7 @@ def evaluate(
     score = scores_of(model, average if average == "softmax" else None)
     inputs = getattr(model, "inputs", None)
     spec = readers_of(stream).spec
-    masked = "" in spec.clips and has_any_length(spec.leader)
+    masked = "" in spec.clips and is_padded(spec.leader)
     masked = masked and (inputs is None or len(inputs) > 1)
     check_inputs(model, parts=len(spec.clips), masked=masked)
 

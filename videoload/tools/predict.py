@@ -26,9 +26,8 @@ from videoload.clips.clip_spec import (
     ClipSpec,
     crops_of,
     dense_hop,
-    has_any_length,
     hop_seconds,
-    sizes_of,
+    varies_by,
 )
 from videoload.clips.rows import Video
 from videoload.errors import BadVideo, SpecError, TooManyBadVideos, named
@@ -190,10 +189,10 @@ def _dense(clip: ClipSpec, average: Average | None) -> ClipSpec:
         )
     if not isinstance(clip, ClipSpec) or clip.sampling not in (None, "center", "dense"):
         raise SpecError('predict takes all windows: give a ClipSpec with sampling="dense"')
+    shapes = " and ".join(f"{name}=" for name in varies_by(clip))
     for is_wrong, why in (
-        (has_any_length(clip), "takes windows of one length: give frames= a number. "
-         "vl.evaluate has scores of whole videos"),
-        (bool(sizes_of(clip)), "shows all files in one size: give size= one pair"),
+        (bool(shapes), f"shows windows of one shape, and clips have several by {shapes}: leave it "
+         "out; vl.evaluate has scores of such clips"),
         (clip.audio_rate is not None, "shows windows without their sound: leave sound out"),
         (crops_of(clip) > 1 or clip.views > 1,
          f'takes one row of a window: leave crop="{clip.crop}" and views= out'),

@@ -7,12 +7,11 @@ import numpy as np
 import pytest
 
 from videoload.catalog.catalog import Catalog
-from videoload.catalog.joining import with_windows
 from videoload.catalog.targets import PerFrame
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.sample_spec import one_clip
 from videoload.errors import SpecError
-from videoload.plan.lengths import Lengths
+from videoload.plan.windows import Lengths, with_windows
 
 CLIP = ClipSpec(frames=8, stride=2, size=(4, 4))
 ONE = np.ones(1)

@@ -15,15 +15,15 @@ from hypothesis import strategies as st
 
 from tests.support.thorough import either
 from videoload.catalog.catalog import Catalog, table_of
-from videoload.catalog.joining import mix, with_windows
+from videoload.catalog.joining import mix
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.sample_spec import Shape, one_clip
 from videoload.errors import SpecError
 from videoload.plan.batches import Sample
-from videoload.plan.buckets import check_lengths
 from videoload.plan.identity import do_ranks_regroup
 from videoload.plan.options import CheckedOptions, checked_options
 from videoload.plan.plan import Plan, Pool
+from videoload.plan.windows import check_lengths, with_windows
 
 patient = settings(deadline=None, max_examples=either(40, 100))
 
