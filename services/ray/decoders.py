@@ -2,10 +2,10 @@
 
     python decoders.py 16 --connect tcp://TRAINER:5555 --root /data/ucf101 --keys /data/keys/worker
 
-The number is that of the decoders; all else goes to ``videoload worker``. Each decoder is a Ray
-task with a CPU of its own. Ray spreads them over its nodes, starts them again elsewhere when a node
-is lost, and asks its autoscaler for nodes if some find no place. They end with this program,
-however it ends. It uses the cluster at ``$RAY_ADDRESS``, otherwise the one of this host.
+The number counts decoders; other arguments go to ``videoload worker``. Each decoder is a Ray task
+with one CPU. Ray spreads them over its nodes, restarts them when a node is lost, and requests nodes
+from its autoscaler if it has one. They end with this program, however it ends. It uses the cluster
+at ``$RAY_ADDRESS``, otherwise the one of this host.
 
 A script that is connected to a cluster, as in Ray Train, imports `start` and `stop` instead.
 """
@@ -22,8 +22,8 @@ from typing import Any
 
 import ray
 
-_LOOK_S = 0.2  # a task that waits in the kernel would not see that it is cancelled
-_LEAVE_S = 5.0  # in which a decoder hands its leases back
+_LOOK_S = 0.2  # a task that blocks in the kernel would not see its cancellation
+_LEAVE_S = 5.0  # for a decoder to return its leases
 _COMMAND = """
 import sys
 from videoload.__main__ import main
@@ -40,20 +40,20 @@ def start(decoders: int, arguments: Sequence[str], **options: Any) -> list[Any]:
 
     Args:
         decoders: Their number.
-        arguments: Those of ``videoload worker``.
-        options: Of ``ray.remote``, as in ``resources={"decoder": 1}`` or ``num_cpus=2``.
+        arguments: Arguments of ``videoload worker``.
+        options: Options of ``ray.remote``, as in ``resources={"decoder": 1}`` or ``num_cpus=2``.
 
     Returns:
-        Their tasks, for `stop`. The result of a task is the exit status of its decoder.
+        The Ray tasks, for `stop`. The result of a task is the exit status of its decoder.
     """
-    # Spread, because a placement group of a trainer's own has no room.
+    # Spread, because the trainer's own placement group has no free CPUs.
     usual = {"num_cpus": 1, "max_retries": -1, "scheduling_strategy": "SPREAD"}
     task = ray.remote(_decode).options(**{**usual, **options})
     return [task.remote(list(arguments)) for _ in range(decoders)]
 
 
 def stop(decoders: Sequence[Any]) -> None:
-    """End decoders. They hand back their leases."""
+    """Stop decoders. They return their leases."""
     for each in decoders:
         ray.cancel(each)
     if decoders:
@@ -76,22 +76,22 @@ def _decode(arguments: Sequence[str]) -> int:
 
 
 def main() -> int:
-    """The command. Returns 0 after SIGTERM, 130 after Ctrl-C, 1 if all decoders gave up."""
+    """Run the command. Return 0 after SIGTERM, 130 after Ctrl-C, 1 if all decoders gave up."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("decoders", type=int, help="their number")
-    parser.add_argument("arguments", nargs=argparse.REMAINDER, help="of videoload worker")
-    told = parser.parse_args()
+    parser.add_argument("decoders", type=int, help="number of decoders")
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, help="arguments of videoload worker")
+    options = parser.parse_args()
     ray.init("auto")
     stopped_by: list[int] = []
     for number in (signal.SIGTERM, signal.SIGINT):  # not earlier: Ray sets its own
         signal.signal(number, lambda number, _: stopped_by.append(number))
-    left = start(told.decoders, told.arguments)
+    left = start(options.decoders, options.arguments)
     while left and not stopped_by:
         ended, left = ray.wait(left, timeout=_LOOK_S)
         for each in ended:
-            print(f"a decoder gave up with exit status {ray.get(each)}; see what it printed")
+            print(f"a decoder gave up with exit status {ray.get(each)}; see its output")
     stop(left)
     if not stopped_by:
         return 1

@@ -9,7 +9,7 @@ from keras import layers
 
 
 def build(shape: tuple[int, ...], classes: int, seed: int) -> Any:
-    """A compiled model for uint8 clips of ``shape`` (T, H, W, C)."""
+    """Return a compiled model for uint8 clips of ``shape`` (T, H, W, C)."""
     keras.utils.set_random_seed(seed)
     model = keras.Sequential([
         keras.Input(shape, dtype="uint8"),

@@ -1,4 +1,4 @@
-"""Data-parallel ranks: each has a process and a share of every epoch, and TensorFlow joins them.
+"""Data-parallel ranks: each process has a share of every epoch, and TensorFlow connects them.
 
 Keras's ``fit`` does not take the datasets of `MultiWorkerMirroredStrategy` (seen with Keras 3.15),
 so this is a custom loop. The first rank saves the model; all ranks load it when they start.
@@ -17,12 +17,13 @@ import videoload as vl
 
 
 class LostRankError(vl.VideoloadError):
-    """Another rank has ended, or does not come. All ranks start again, after the last save."""
+    """Another rank has ended, or did not connect. All ranks restart from the last save."""
 
 
 def connect(addresses: Sequence[str], rank: int) -> Any:
-    """The strategy. Waits for all ranks. Call it before anything else in TensorFlow, and before
-    Python's own handlers of signals are set: TensorFlow takes SIGTERM, and does nothing with it."""
+    """Wait for all ranks, and return their strategy. Call it before anything else in TensorFlow,
+    and before you set signal handlers: TensorFlow replaces that of SIGTERM, and ignores the signal.
+    """
     task = {"type": "worker", "index": rank}
     os.environ["TF_CONFIG"] = json.dumps({"cluster": {"worker": [*addresses]}, "task": task})
     import tensorflow as tf
@@ -30,7 +31,7 @@ def connect(addresses: Sequence[str], rank: int) -> Any:
     try:
         return tf.distribute.MultiWorkerMirroredStrategy()
     except tf.errors.OpError as error:
-        raise LostRankError(f"the other ranks do not come: {_plain(error)}") from None
+        raise LostRankError(f"the other ranks did not connect: {_plain(error)}") from None
 
 
 def train(
@@ -101,5 +102,5 @@ def train(
 
 
 def _plain(error: Any) -> str:
-    """TensorFlow's own first line, without names of nodes of a graph."""
+    """Return the first line of TensorFlow's message, without names of graph nodes."""
     return re.sub(r"^\{\{.*?\}\} ", "", error.message.splitlines()[0])

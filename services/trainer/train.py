@@ -2,8 +2,8 @@
 
     python -m services.trainer.train --videos ucf101 --out runs/first --keys keys/trainer
 
-If it is killed, the next start with the same arguments continues after the last save, with exactly
-the batches that an uninterrupted run would have had.
+If it is killed, the next start with the same arguments resumes after the last save, with the
+batches of an uninterrupted run.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from services.trainer import ranks as together
 os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
 
 _STOP_S = 5.0  # after a signal, to finish the current batch and save
-# The exit status of a rank that ended because another one did: it is not to blame (EX_TEMPFAIL).
+# The exit status of a rank that ended because another one ended (EX_TEMPFAIL).
 LOST_RANK = 75
 
 app = typer.Typer(
@@ -55,18 +55,18 @@ def main(
             help="Class folders of videos, or train/ and test/ with class folders.",
         ),
     ],
-    out: Annotated[Path, Option(metavar="DIR", help="Folder that keeps model and position.")],
+    out: Annotated[Path, Option(metavar="DIR", help="Folder for model and position.")],
     listen: Annotated[
         str, Option(metavar="tcp://HOST:PORT", help="Address for the workers to connect to.")
     ] = "tcp://0.0.0.0:5555",
     keys: Annotated[
         Path | None,
-        Option(metavar="DIR", help="CURVE keys of a trainer, made by 'videoload keygen'."),
+        Option(metavar="DIR", help="CURVE keys of a trainer, created by 'videoload keygen'."),
     ] = None,
     insecure: Annotated[bool, Option("--insecure", help="Accept workers without keys.")] = False,
     allow_version_mismatch: Annotated[
         bool,
-        Option("--allow-version-mismatch", help="Accept workers whose FFmpeg gives other pixels."),
+        Option("--allow-version-mismatch", help="Accept workers of other versions."),
     ] = False,
     wait_for: Annotated[int, Option(min=1, help="Start with this many workers.")] = 1,
     timeout_s: Annotated[float, Option(help="Seconds to wait for the workers.")] = 600,
@@ -147,8 +147,8 @@ def main(
         print(f"model: {position.model_file}")
 
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
-    # Python handles signals in the main thread, between two calls. A call into TensorFlow may wait
-    # for a batch for ever. So this thread waits, and another one trains.
+    # Python handles signals in the main thread, between two calls, but a call into TensorFlow may
+    # block forever. So this thread waits, and another one trains.
     with (
         ThreadPoolExecutor(1, "training") as thread,
         vl.Client(
@@ -170,7 +170,7 @@ def main(
 
 
 def _check_ranks(ranks: list[str], rank: int) -> None:
-    """Raises VideoloadError. TensorFlow would report a mistake late, and not clearly."""
+    """Check the addresses: TensorFlow would report a mistake late. Raises VideoloadError."""
     for address in ranks:
         host, _, port = address.rpartition(":")
         if not (host and port.isdecimal() and int(port) < 65536):
@@ -186,8 +186,8 @@ def _check_ranks(ranks: list[str], rank: int) -> None:
 def _plain_errors(*streams: vl.Stream) -> Iterator[None]:
     """Raise a stream's error itself, without TensorFlow's error around it.
 
-    TensorFlow's error holds an iterator. It is released here, because at the end of the interpreter
-    it may wait for ever for a thread that has ended.
+    TensorFlow's error holds an iterator. It is released here, because at interpreter exit it may
+    wait forever for a thread that has ended.
     """
     try:
         yield
@@ -201,15 +201,15 @@ def _plain_errors(*streams: vl.Stream) -> Iterator[None]:
 
 
 def _verify(stream: vl.Stream, expected: Iterable[Any]) -> str:
-    """The SHA-256 of the epoch. Raises VideoloadError if it differs from the expected epoch's."""
-    came, same = hashlib.sha256(), hashlib.sha256()
-    for sha, batches in ((came, stream), (same, expected)):
+    """Return the SHA-256 of an epoch. Raises VideoloadError if the expected epoch differs."""
+    actual, same = hashlib.sha256(), hashlib.sha256()
+    for sha, batches in ((actual, stream), (same, expected)):
         for clips, labels in batches:
             sha.update(clips.data)
             sha.update(labels.data)
-    if came.digest() != same.digest():
+    if actual.digest() != same.digest():
         raise vl.VideoloadError("the workers' clips differ from the clips decoded here")
-    return came.hexdigest()
+    return actual.hexdigest()
 
 
 def _report(stream: vl.Stream) -> None:
@@ -230,8 +230,8 @@ if __name__ == "__main__":
         status = LOST_RANK if isinstance(error, together.LostRankError) else 1
     except SystemExit as ended:
         status = ended.code or 0
-    # Everything is closed and saved. The end of the interpreter waits for TensorFlow's threads,
-    # which sometimes wait for a batch for ever.
+    # Everything is closed and saved. Interpreter exit would wait for TensorFlow's threads, which
+    # sometimes wait for a batch forever.
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(status)

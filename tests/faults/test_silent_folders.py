@@ -95,7 +95,7 @@ def test_a_folder_that_is_silent_is_named_and_waited_for(
             assert str(mount.root) in stats.verdict
             assert client.metrics_port is not None
             lines = get(client.metrics_port, "/metrics")[1].splitlines()
-            [away_s] = [float(line.split()[-1]) for line in lines if "storage_away_s" in line[:30]]
+            [away_s] = [float(line.split()[-1]) for line in lines if "unavailable_s" in line[:33]]
             assert away_s >= 5
             wait_until(lambda: " 8 s" in stream.stats().verdict, 60 * SECOND, "it is waited for")
             client.wait_for_workers(1, 1 * SECOND)

@@ -19,9 +19,9 @@ _MAX_TIMES = 2  # no more than this many times the present workers are asked for
 _Kind = Literal["counter", "gauge"]
 
 _STREAMS: tuple[tuple[_Kind, str, str, Callable[[StreamRecord], float | None]], ...] = (
-    ("counter", "batches_total", "Batches handed over.", lambda s: s.totals.batches),
+    ("counter", "batches_total", "Batches delivered.", lambda s: s.totals.batches),
     ("counter", "clips_total", "Clips in them.", lambda s: s.totals.clips),
-    ("counter", "copied_batches_total", "Batches that were copied: too many are kept.",
+    ("counter", "copied_batches_total", "Batches copied because the reader holds too many.",
      lambda s: s.stats.copied),
     ("counter", "iter_blocked_seconds_total", "Seconds that the trainer waited for batches.",
      lambda s: s.totals.blocked_s),
@@ -29,14 +29,14 @@ _STREAMS: tuple[tuple[_Kind, str, str, Callable[[StreamRecord], float | None]], 
      lambda s: s.stats.wait_ratio),
     ("gauge", "clips_per_second", "Clips per second, over the last minute.",
      lambda s: s.stats.clips_per_s),
-    ("gauge", "kept_ratio", "Share of the last minute's clips that came from the frame store.",
+    ("gauge", "frame_store_hit_ratio", "Share of the last minute's clips from the frame store.",
      lambda s: s.stats.frame_store_hit_ratio),
-    ("gauge", "no_room_ratio", "Share of the last minute's clips with no room in the frame store.",
+    ("gauge", "frame_store_full_ratio", "Share of the last minute's clips decoded as it was full.",
      lambda s: s.stats.frame_store_full_ratio),
     ("gauge", "bad_videos", "Videos that could not be decoded.",
      lambda s: len(s.stats.bad_videos)),
     ("gauge", "max_bad_videos", "Bad videos that max_bad allows.", lambda s: s.max_bad),
-    ("counter", "changed_files_total", "Files that became others while the stream ran.",
+    ("counter", "changed_files_total", "Files that were replaced while the stream ran.",
      lambda s: s.changed),
     ("gauge", "time_to_first_batch_seconds", "From the first request to the first batch.",
      lambda s: s.totals.first_batch_s),
@@ -55,9 +55,9 @@ def families(
     for kind, name, text, value in _STREAMS:
         found = [({"stream": str(s.stream)}, value(s)) for s in streams]
         yield _metric(kind, name, text, [(label, v) for label, v in found if v is not None])
-    yield _metric("gauge", "storage_away_seconds", "How long no worker could read the videos.", [
-        ({"stream": str(s.stream)}, away.get(s.stream, 0.0)) for s in streams
-    ])  # fmt: skip
+    away_s = [({"stream": str(s.stream)}, away.get(s.stream, 0.0)) for s in streams]
+    text = "How long no worker could read the videos."
+    yield _metric("gauge", "storage_unavailable_seconds", text, away_s)
     # An alert needs a 0 where no worker is connected: no sample at all would raise none.
     hosts = Counter(worker.host for worker in workers) or {"": 0}
     yield _metric("gauge", "workers", "Worker processes that are connected.", [

@@ -42,8 +42,8 @@ def families(state: State) -> Iterable[Metric]:
         ("restarts_total", "Processes that ended and were replaced.", state.restarts),
         ("processes", "Worker processes that run.", len(state.counted)),
         ("trainers", "Trainers that are being served.", trainers),
-        ("storage_refuses", "Processes whose storage refuses the videos.", refused),
-        ("turned_away", "Processes that a trainer refuses.", away),
+        ("storage_refused", "Processes whose storage refuses the videos.", refused),
+        ("rejected", "Processes that a trainer rejects.", away),
     ):
         kind: Literal["counter", "gauge"] = "counter" if name.endswith("_total") else "gauge"
         yield Metric(f"videoload_worker_{name}", kind, text, [({}, value)])

@@ -27,7 +27,7 @@ def test_the_figures_of_all_processes_are_added_up() -> None:
     state = State(0.0, {7: counts(10), 8: counts(30, trainers=2)}, {"clips": 5.0}, 1)
     assert told(state) == {
         "clips_total": 45, "failures_total": 2, "decode_seconds_total": 4, "restarts_total": 1,
-        "processes": 2, "trainers": 2, "storage_refuses": 0, "turned_away": 0,
+        "processes": 2, "trainers": 2, "storage_refused": 0, "rejected": 0,
     }  # fmt: skip
 
 
