@@ -41,10 +41,10 @@ def test_a_message_that_meets_a_defect_affects_only_its_sender(
 ) -> None:
     remote = Admission.remote
 
-    def broken(admission: Admission[object], peer: object, hello: Hello) -> object:
+    def broken(admission: Admission[object], peer: object, hello: Hello, now: float) -> object:
         if hello.host == "poison":
             raise OverflowError("a defect")
-        return remote(admission, peer, hello)
+        return remote(admission, peer, hello, now)
 
     monkeypatch.setattr(Admission, "remote", broken)
     expected = digests(decode_serially(videos.catalog, CLIP, BATCH, epochs=2))

@@ -44,7 +44,7 @@ class Answers:
     def take(self, peer: Peer, result: Result) -> None:
         """A RESULT came. Raises ProtocolError."""
         lease, worker = self.table.lease(peer, result.lease), self.workers[peer]
-        now, is_sent = time.monotonic(), not worker.is_child
+        now, is_sent = time.monotonic(), not worker.state.local
         if lease is None or not lease.is_owed:
             self._too_late(worker, lease, result, now)
             return
@@ -82,7 +82,7 @@ class Answers:
         if lease is None or stream is None:
             worker.timer.failed(now)
         else:
-            clip_bytes = 0 if worker.is_child else stream.layout_of(lease.sample).clip_bytes
+            clip_bytes = 0 if worker.state.local else stream.layout_of(lease.sample).clip_bytes
             work = worker.timer.answered(result, 0, len(lease.rows) * clip_bytes, now)
             stream.meter.worked(worker.name, work, (), now)
             self.meter.worked(worker.name, work, (), now)

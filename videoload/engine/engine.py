@@ -357,7 +357,7 @@ class Engine:
 
     def _stop_children(self) -> None:
         self._supervisor.stop()
-        for peer in [peer for peer, worker in self._workers.items() if worker.is_child]:
+        for peer in [peer for peer, worker in self._workers.items() if worker.state.local]:
             self.membership.remove(peer, died=False)
 
     # Receive
@@ -534,7 +534,7 @@ class Engine:
             return
         stream = self.streams.by_id[grant.stream]
         task, clip_bytes, told_bytes = stream.layout_of(grant.samples[0])
-        place = stream.place(grant.slot, grant.rows, clip_bytes) if worker.is_child else None
+        place = stream.place(grant.slot, grant.rows, clip_bytes) if worker.state.local else None
         if place is None:
             answer_bytes = len(grant.samples) * (clip_bytes + told_bytes)
             peer.granted(answer_bytes, self._table.pool.held(peer))

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import hmac
 import logging
-import math
 import threading
 import time
 from collections import Counter, deque
@@ -62,15 +61,13 @@ _REFUSED = 8  # workers whose refusal is shown
 
 @dataclass(eq=False, slots=True)
 class ConnectedWorker:
-    """A worker that is connected. ``is_child``: this process started it. ``number`` distinguishes
-    it from others of its host name and pid: containers of one node may have both in common."""
+    """A worker that is connected. ``state``: the scheduler's record of it, which says whether this
+    process started it. ``number`` distinguishes it from others of its host name and pid: containers
+    of one node may have both in common."""
 
-    host: str
+    state: Worker
     pid: int
-    is_child: bool
     timer: WorkTimer = field(default_factory=WorkTimer)
-    joined: float = -math.inf  # when it was admitted
-    known: Worker | None = None  # to the table
     last_error: str = ""
     last_lease: int = 0  # the number of the last one that was sent to it
     number: int = 1
@@ -78,21 +75,16 @@ class ConnectedWorker:
     @property
     def name(self) -> str:
         """Its name in messages to people, and in figures. No other connected worker has it."""
-        return f"{self.host}:{self.pid}" + (f"#{self.number}" if self.number > 1 else "")
-
-    @property
-    def silent_s(self) -> float:
-        """How long it has sent nothing."""
-        return 0.0 if self.known is None else self.known.silence_clock.seconds
+        return f"{self.state.host}:{self.pid}" + (f"#{self.number}" if self.number > 1 else "")
 
     def record(self, now: float) -> WorkerRecord:
         """What is known of it now, without its work."""
         state = "idle" if self.timer.is_free else "decoding"
-        if self.silent_s > SILENCE_S:
+        if self.state.silence_clock.seconds > SILENCE_S:
             state = "silent"
         return WorkerRecord(
-            self.name, self.host, self.pid, self.is_child, state, self.last_error,
-            age_s=now - self.joined,
+            self.name, str(self.state.host), self.pid, self.state.local, state, self.last_error,
+            age_s=now - self.state.joined,
         )  # fmt: skip
 
 
@@ -150,7 +142,9 @@ class Admission(Generic[PeerT]):
         self._childrens = ""  # what children decode with
         self.software: str | None = None  # that remote workers must decode with; None: any
 
-    def child(self, peer: PeerT, hello: Hello, pids: Collection[int]) -> Admitted[PeerT] | Refusal:
+    def child(
+        self, peer: PeerT, hello: Hello, pids: Collection[int], now: float
+    ) -> Admitted[PeerT] | Refusal:
         """Decide on a HELLO at the private address. ``pids`` are the live children. Raises
         WorkerError if it would give other pixels than the children before it."""
         if not hmac.compare_digest(hello.token.encode(), self._token):
@@ -170,12 +164,12 @@ class Admission(Generic[PeerT]):
         replaces = tuple(
             other
             for other, worker in self.workers.items()
-            if worker.is_child and worker.pid == hello.pid and other != peer
+            if worker.state.local and worker.pid == hello.pid and other != peer
         )
-        worker = ConnectedWorker(hello.host, hello.pid, is_child=True)
-        return self._numbered(peer, worker, replaces)
+        known = Worker(peer, local=True, joined=now, host=hello.host, fetches=hello.fetches)
+        return self._numbered(peer, ConnectedWorker(known, hello.pid), replaces)
 
-    def remote(self, peer: PeerT, hello: Hello) -> Admitted[PeerT] | Refusal:
+    def remote(self, peer: PeerT, hello: Hello, now: float) -> Admitted[PeerT] | Refusal:
         """Decide on the HELLO of a remote worker."""
         who = (hello.worker, hello.host, hello.pid)
         if self.software not in (None, without_version(hello.software)):
@@ -187,7 +181,7 @@ class Admission(Generic[PeerT]):
                 warn=True,
             )
         last = self._peer_of.get(who, peer)
-        here = {other for other, worker in self.workers.items() if not worker.is_child} - {last}
+        here = {other for other, worker in self.workers.items() if not worker.state.local} - {last}
         if len(here) >= self.max_remote and peer not in here:
             return Refusal(
                 f"{len(here)} remote workers are connected, and that is the most that this trainer "
@@ -195,8 +189,12 @@ class Admission(Generic[PeerT]):
                 warn=True,
             )
         self._peer_of[who] = peer
-        worker = ConnectedWorker(hello.host, hello.pid, is_child=False)
-        return self._numbered(peer, worker, (last,) if last != peer else ())
+        known = Worker(
+            peer, local=False, joined=now, copy=hello.copy or hello.host, host=hello.host,
+            fetches=hello.fetches,
+        )  # fmt: skip
+        replaces = (last,) if last != peer else ()
+        return self._numbered(peer, ConnectedWorker(known, hello.pid), replaces)
 
     def _numbered(
         self, peer: PeerT, worker: ConnectedWorker, replaces: tuple[PeerT, ...]
@@ -257,11 +255,8 @@ class Membership:
     def _here(self) -> list[ConnectedWorker]:
         """The connected workers, without those of which nothing was heard for long: a host that
         lost its power says no goodbye."""
-        return [
-            worker
-            for worker in list(self._workers.values())
-            if worker.known is None or not self.table.pool.is_gone(worker.known)
-        ]
+        workers = list(self._workers.values())
+        return [worker for worker in workers if not self.table.pool.is_gone(worker.state)]
 
     def wait_for(self, count: int, timeout_s: float, is_over: Callable[[], bool]) -> int:
         """Wait until ``count`` workers are connected, or time is out, or ``is_over``; returns how
@@ -290,8 +285,8 @@ class Membership:
 
     def _by_host(self) -> tuple[Counter[str], Counter[str]]:
         """How many workers of each host are here, and how many are silent for long."""
-        here = Counter(worker.host for worker in self._here())
-        return here, Counter(worker.host for worker in list(self._workers.values())) - here
+        here = Counter(str(worker.state.host) for worker in self._here())
+        return here, Counter(str(each.state.host) for each in list(self._workers.values())) - here
 
     def wake(self) -> None:
         """Have the threads in `wait_for` check whether all is over."""
@@ -303,9 +298,9 @@ class Membership:
     def admit(self, peer: Peer, hello: Hello, now: float) -> None:
         if peer.router is self.listener.private:
             self.supervisor.connected(hello.pid)
-            decision = self.admission.child(peer, hello, self.supervisor.pids())
+            decision = self.admission.child(peer, hello, self.supervisor.pids(), now)
         else:
-            decision = self.admission.remote(peer, hello)
+            decision = self.admission.remote(peer, hello, now)
         if isinstance(decision, Refusal):
             peer.send(Refused(decision.reason))
             self.refusals += 1
@@ -316,23 +311,17 @@ class Membership:
             return
         for other in decision.replaces:
             self.remove(other, died=False)
-            if not decision.worker.is_child:  # it was cut off: its connection is to blame
+            if not decision.worker.state.local:  # it was cut off: its connection is to blame
                 self.table.worker_returned(other)
         worker = decision.worker
-        worker.joined = now
         with self._changed:
             self._workers[peer] = worker
             self._changed.notify_all()
         peer.admitted()
-        if not worker.is_child:
+        if not worker.state.local:
             self.join_log.add(f"worker {worker.name} joined", now)
         peer.send(Welcome(self.beat_s, self.stall_s))
-        copy = None if worker.is_child else (hello.copy or hello.host)
-        worker.known = Worker(
-            peer, local=worker.is_child, joined=now, copy=copy, host=hello.host,
-            fetches=hello.fetches,
-        )  # fmt: skip
-        self.table.worker_joined(worker.known)
+        self.table.worker_joined(worker.state)
 
     # Workers leave
 
@@ -346,8 +335,8 @@ class Membership:
             self.departed += 1
             peer.left()
             if died:
-                self._deaths.append((time.monotonic(), worker.host, peer))
-        if worker is not None and not worker.is_child:
+                self._deaths.append((time.monotonic(), str(worker.state.host), peer))
+        if worker is not None and not worker.state.local:
             self.join_log.add(f"worker {worker.name} left", time.monotonic())
         self.table.worker_left(peer, died=died, at_work=at_work, more_leave=more_leave)
 
@@ -368,14 +357,14 @@ class Membership:
         """Kill the processes that hang, reap those that ended, and have others started."""
         causes = self.supervisor.look_after(self.stall_s)
         for peer, worker in list(self._workers.items()) if causes else ():
-            if worker.is_child and worker.pid in causes:
+            if worker.state.local and worker.pid in causes:
                 self.remove(peer, died=True, at_work=causes[worker.pid])
 
     def evict(self, peer: Peer) -> None:
         """Remove a worker that is alive. A local one may be writing into shared memory, so it keeps
         its leases until it is killed and reaped."""
         worker = self._workers.get(peer)
-        if worker is not None and worker.is_child:
+        if worker is not None and worker.state.local:
             self.supervisor.kill(worker.pid)
         else:
             self.remove(peer, died=False)
@@ -404,7 +393,7 @@ class Membership:
         gone = [
             peer
             for peer, worker in self._workers.items()
-            if not peer.send(Heartbeat(worker.last_lease)) and not worker.is_child
+            if not peer.send(Heartbeat(worker.last_lease)) and not worker.state.local
         ]
         for peer in gone:  # a host with hundreds of workers may go down
             self.remove(peer, died=True, more_leave=peer is not gone[-1])

@@ -31,7 +31,9 @@ def admit(
     admission: Admission[int], peer: int, said: Hello, *, child: bool = False
 ) -> Admitted[int]:
     """Admit a worker, as the engine does."""
-    decision = admission.child(peer, said, CHILDREN) if child else admission.remote(peer, said)
+    decision = (
+        admission.child(peer, said, CHILDREN, 0.0) if child else admission.remote(peer, said, 0.0)
+    )
     assert isinstance(decision, Admitted)
     for other in decision.replaces:
         admission.workers.pop(other, None)
@@ -41,7 +43,7 @@ def admit(
 
 def refused(admission: Admission[int], peer: int, said: Hello, *words: str) -> None:
     """A worker is refused, the log says so once, and its user reads these words."""
-    decision = admission.remote(peer, said)
+    decision = admission.remote(peer, said, 0.0)
     assert isinstance(decision, Refusal)
     assert decision.warn
     assert all(word in decision.reason for word in words), decision
@@ -57,13 +59,13 @@ def admission() -> Admission[int]:
 
 def test_a_child_with_the_token_is_admitted(admission: Admission[int]) -> None:
     admitted = admit(admission, 1, hello(token=TOKEN), child=True)
-    assert (admitted.worker.name, admitted.worker.is_child) == ("here:11", True)
+    assert (admitted.worker.name, admitted.worker.state.local) == ("here:11", True)
     assert admitted.replaces == ()
 
 
 @pytest.mark.parametrize("token", ["", TOKEN[:-1], TOKEN + "5", TOKEN.upper(), "0" * 64, "\u00e9"])
 def test_a_child_without_the_token_is_refused(token: str, admission: Admission[int]) -> None:
-    assert isinstance(admission.child(1, hello(token=token), CHILDREN), Refusal)
+    assert isinstance(admission.child(1, hello(token=token), CHILDREN, 0.0), Refusal)
     assert not admission.workers
 
 
@@ -75,12 +77,12 @@ def test_a_child_with_another_ffmpeg_ends_the_training(
     admit(admission, 1, hello(token=TOKEN), child=True)
     other = replace(hello(token=TOKEN, pid=12), software="FFmpeg 9")
     with pytest.raises(WorkerError, match=r"FFmpeg 9.*FFmpeg 8"):
-        admission.child(2, other, CHILDREN)
+        admission.child(2, other, CHILDREN, 0.0)
 
 
 def test_a_hello_of_a_child_that_was_reaped_is_refused(admission: Admission[int]) -> None:
     said = hello(pid=99, token=TOKEN)
-    assert isinstance(admission.child(1, said, CHILDREN), Refusal)
+    assert isinstance(admission.child(1, said, CHILDREN, 0.0), Refusal)
 
 
 # At the addresses where workers dial in
@@ -133,9 +135,9 @@ def test_in_any_order_of_events_each_worker_is_connected_once_and_within_the_lim
         token = TOKEN if what == "child" else ""
         said = Hello(name, "here", pid, "FFmpeg 8", token)
         decision = (
-            admission.child(peer, said, CHILDREN)
+            admission.child(peer, said, CHILDREN, 0.0)
             if what == "child"
-            else admission.remote(peer, said)
+            else admission.remote(peer, said, 0.0)
         )
         room = {w for kind, _, w in admission.workers if kind == "remote"}
         if isinstance(decision, Refusal):
@@ -180,7 +182,7 @@ def test_a_refusal_names_only_what_differs(
     software: str, says: str, not_that: str, admission: Admission[int]
 ) -> None:
     admission.software = CODE
-    decision = admission.remote(2, replace(hello("c"), software=software))
+    decision = admission.remote(2, replace(hello("c"), software=software), 0.0)
     assert isinstance(decision, Refusal)
     assert says in decision.reason
     assert not_that not in decision.reason
@@ -189,23 +191,22 @@ def test_a_refusal_names_only_what_differs(
 def test_a_version_alone_refuses_nobody(admission: Admission[int]) -> None:
     admission.software = CODE
     said = replace(hello("c"), software=f"videoload 0.0.1: {CODE}")
-    assert not isinstance(admission.remote(2, said), Refusal)
+    assert not isinstance(admission.remote(2, said, 0.0), Refusal)
 
 
 def test_a_worker_is_idle_decoding_or_silent() -> None:
-    worker = ConnectedWorker("there", 7, is_child=False)
-    worker.joined = 40.0
+    state = Worker(1, local=False, joined=40.0, host="there")
+    worker = ConnectedWorker(state, 7)
     assert worker.record(100.0) == WorkerRecord(
         "there:7", "there", 7, False, "idle", "", age_s=60.0
     )
     worker.timer.granted(100.0)
     worker.last_error, seconds = "is not a video", 100.0
-    worker.known = Worker(1, local=False, joined=40.0)
-    worker.known.silence_clock = StallClock(1.0, lambda: seconds)
-    worker.known.silence_clock.look("a message")
+    state.silence_clock = StallClock(1.0, lambda: seconds)
+    state.silence_clock.look("a message")
     for seconds in (101.0, 102.0, 103.0):
         assert worker.record(seconds).state == "decoding"
-        worker.known.silence_clock.look("a message")
+        state.silence_clock.look("a message")
     assert worker.record(103.0)[4:6] == ("silent", "is not a video")
 
 

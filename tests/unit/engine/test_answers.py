@@ -88,8 +88,9 @@ class Trainer:
 
     def join(self, grey: int, copy: str, *, is_child: bool = False) -> Any:
         peer = Peer(grey)
-        self.workers[peer] = ConnectedWorker(copy, 1, is_child=is_child)
-        self.table.worker_joined(Worker(peer, local=False, joined=self.now, copy=copy))
+        state = Worker(peer, local=is_child, joined=self.now, copy=copy, host="here")
+        self.workers[peer] = ConnectedWorker(state, grey)
+        self.table.worker_joined(state)
         self.obey()
         return peer
 
@@ -170,7 +171,7 @@ def test_of_two_workers_that_hold_a_clip_only_the_one_with_the_pinned_file_is_sh
     wrong.leases.rotate()
     trainer.answer(wrong, CUT)
     assert wrong.sent == 1, "too late: the pixels are dropped"
-    work = trainer.answers.meter.work(-math.inf)["b:1"]
+    work = trainer.answers.meter.work(-math.inf)["here:222"]
     assert work.clips == 1
     assert trainer.shown == {0: 11, 1: 11, 2: 222}
 
