@@ -24,12 +24,12 @@ from tests.support.waiting import SECOND
 from videoload import Catalog, Client, ClipSpec, decode_serially
 from videoload.clips.rows import Clip
 from videoload.clips.sample_spec import one_clip
-from videoload.decoding import clip_frames, software, source, store
+from videoload.decoding import clip_frames, software, source
 from videoload.decoding.decoder import Decoder
-from videoload.decoding.stored_video import StoredVideo
 from videoload.errors import SpecError
 from videoload.reading import indexes
 from videoload.storage.cache_directories import CacheDirectories, CacheDirectory
+from videoload.storage.record_file import RecordFile
 
 CLIP = ClipSpec(
     frames=4, stride=2, resize=48, size=(40, 40), crop="random", sampling="random", flip=True
@@ -284,17 +284,17 @@ def test_a_slow_disk_is_waited_for_a_part_of_the_time_and_changes_nothing(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    expected, write = stream_of(videos.catalog, CLIP, None), StoredVideo.write
+    expected, write = stream_of(videos.catalog, CLIP, None), RecordFile.write
     writes = 0
 
-    def slow(*arguments: Any) -> list[int]:
+    def slow(*arguments: Any) -> dict[int, int]:
         nonlocal writes
         writes += 1
         time.sleep(0.3)
         return write(*arguments)
 
-    monkeypatch.setattr(StoredVideo, "write", slow)
-    monkeypatch.setattr(store, "TOLD_AFTER", 10)
+    monkeypatch.setattr(RecordFile, "write", slow)
+    monkeypatch.setattr(clip_frames, "TOLD_AFTER", 10)
     began = time.monotonic()
     assert stream_of(videos.catalog, CLIP, tmp_path) == expected
     assert 0.3 * writes < 1.0 + 0.3 * (time.monotonic() - began)

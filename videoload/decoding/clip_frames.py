@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import math
 import time
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -28,16 +29,18 @@ from videoload.decoding.scaled_frames import (
     unpack_frames,
 )
 from videoload.decoding.software import software_and_code
-from videoload.decoding.store import FrameStore, Scaling
-from videoload.decoding.stored_video import Head, StoredVideo
+from videoload.decoding.store_pace import StorePace
 from videoload.reading.order import FrameTable
 from videoload.storage.cache_directories import CacheDirectory
 from videoload.storage.files import Tick, VideoFile
+from videoload.storage.record_file import Head, RecordFile
+from videoload.storage.record_store import RecordSet, RecordStore
 
 _BYTES_A_S = 5e8  # what memory takes at least: a disk that takes less is slow
 _FILE_S = 2e-3  # a new file takes less, unless the disk is slow
 _RUN = 12  # frames that are written at once take half the time of single ones
 _MOST_EXCLUDED = 10_000  # videos
+TOLD_AFTER = 1000  # times that a slow disk was not used, until it is said
 
 
 def is_keepable(spec: ClipSpec) -> bool:
@@ -57,48 +60,62 @@ def _why_not(spec: ClipSpec) -> str:
     return 'scaling="nearest"' if spec.scaling == "nearest" else ""
 
 
-@lru_cache(64)
-def scaling_of(spec: ClipSpec) -> Scaling:
-    """What decides how a frame is scaled, beside the frame itself: specs that agree in it share
-    their frames."""
-    is_anywhere = spec.sampling in ("random", "dense") and spec.align is None
-    return Scaling(scaling_key(spec), is_anywhere)
-
-
 class FoundVideo(NamedTuple):
     """What the store has of a video."""
 
-    stored: StoredVideo
+    stored: RecordFile
     info: VideoInfo
     source: FrameFormat
 
 
 class ClipStore:
-    """The frame store of the videos under one root, as clips are made from it."""
+    """The frame store of the videos under one root, as clips are made from it: a `RecordStore`,
+    with a set for each way of scaling, whose records are frames.
+
+    Attributes:
+        records: The files.
+        graphs: What scales.
+        pace: How much of the time a slow disk may take.
+        decode_s: What it took to decode and scale each of the last frames.
+    """
 
     def __init__(self, keep: CacheDirectory, root: str, graphs: FilterGraphs) -> None:
-        self.store = FrameStore(keep.own("frames"), keep.max_bytes, root, software_and_code())
+        folder = keep.own("frames")
+        self.records = RecordStore(folder, keep.max_bytes, "frame store", "decoded")
         self.graphs = graphs
+        self.pace = StorePace()
+        self.decode_s = math.inf
+        self._about = {"root": root, "software": software_and_code()}
+        self._sets: dict[ClipSpec, RecordSet] = {}
+        self._skipped = 0
         self._excluded: LRUCache[tuple[str, bytes], bool] = LRUCache(_MOST_EXCLUDED)
+
+    def set_of(self, spec: ClipSpec) -> RecordSet:
+        """The frames that are scaled for such clips: specs that scale alike share them."""
+        if (known := self._sets.get(spec)) is None:
+            about = json.dumps(self._about | {"scaling": scaling_key(spec)})
+            is_anywhere = spec.sampling in ("random", "dense") and spec.align is None
+            known = self._sets[spec] = RecordSet(about, whole=is_anywhere)
+        return known
 
     def find(self, path: str, file: VideoFile, spec: ClipSpec, tick: Tick) -> FoundVideo | None:
         """What the store has of a video. ``tick`` is called meanwhile, and while its frames are
         written."""
-        self.store.tick = tick
+        self.records.tick = tick
         if why := _why_not(spec):
-            self.store.tell(f"keeps nothing for {why}")
+            self.records.tell(f"keeps nothing for {why}")
             return None
         if not file.has_version:
-            self.store.tell("keeps nothing of files whose server tells no ETag or time of change")
+            self.records.tell("keeps nothing of files whose server tells no ETag or time of change")
             return None
-        if (path, file.identity) in self._excluded:
+        if (path, file.identity) in self._excluded or not self.has_time:
             return None
-        stored = self.store.open(path, file.identity, scaling_of(spec))
+        stored = self.records.open(path, file.identity, self.set_of(spec))
         if stored is None:
             return None
+        source, _, info = stored.head.about.partition(b"\n")
         try:
-            info = VideoInfo.from_bytes(stored.head.info)
-            return FoundVideo(stored, info, unpack_format(stored.head.layout))
+            return FoundVideo(stored, VideoInfo.from_bytes(info), unpack_format(source))
         except ValueError:
             return None
 
@@ -115,7 +132,9 @@ class ClipStore:
         and no room for it."""
         if not (is_keepable(spec) and file.has_version):
             return None
-        if (path, file.identity) in self._excluded or (found is None and not self.store.has_room):
+        if (path, file.identity) in self._excluded:
+            return None
+        if found is None and not (self.records.has_room and self.has_time):
             return None
         return ClipFrames(self, path, file.identity, spec, info, params, found)
 
@@ -125,7 +144,20 @@ class ClipStore:
 
     def is_full_for(self, spec: ClipSpec, frames: ClipFrames | None) -> bool:
         """Whether the store is full, and takes no more frames of the video of some clips."""
-        return is_keepable(spec) and not (frames and frames.from_frame_store) and self.store.is_full
+        is_stored = frames is not None and frames.from_frame_store
+        return is_keepable(spec) and not is_stored and self.records.is_full
+
+    @property
+    def has_time(self) -> bool:
+        """Whether the disk may be used now, by its pace."""
+        if self.pace.has_time:
+            return True
+        self._skipped += 1
+        if self._skipped == TOLD_AFTER:
+            self.records.tell(
+                f"is on a slow disk: {TOLD_AFTER} times, frames were decoded meanwhile"
+            )
+        return False
 
 
 class FormatChangedError(Exception):
@@ -142,7 +174,7 @@ class ClipFrames:
 
     def __init__(
         self,
-        keeper: ClipStore,
+        store: ClipStore,
         path: str,
         identity: bytes,
         spec: ClipSpec,
@@ -150,16 +182,16 @@ class ClipFrames:
         params: Sequence[ClipParams],
         found: FoundVideo | None,
     ) -> None:
-        self._store, self._path, self._identity = keeper.store, path, identity
+        self._store, self._path, self._identity = store, path, identity
         self._spec, self._info, self._params = spec, info, params
-        self._scaling, self._graphs = scaling_of(spec), keeper.graphs
+        self._set = store.set_of(spec)
         shown = [pictures(drawn.frame_indices).tolist() for drawn in params]
         wanted = sorted({ordinal for each in shown for ordinal in each} - {-1})
         self._row_of = {ordinal: row for row, ordinal in enumerate(wanted)}
         self._conversion: Conversion | None = None  # of source frames to scaled ones
         self._rows = np.empty((0, 0), np.uint8)  # the scaled frames of the clips, [n, frame_bytes]
         self._stored = None if found is None else found.stored
-        self._target: StoredVideo | None = None  # where frames that are decoded are written
+        self._target: RecordFile | None = None  # where frames that are decoded are written
         self._graph_kept: FilterGraph | None = None
         self._run: list[Buffer] = []  # of consecutive frames, which are written at once
         self._run_end = 0
@@ -181,7 +213,7 @@ class ClipFrames:
             self._spec, self._info, self._params[0], source
         )
         self._rows = np.empty((len(self._row_of), frame_bytes(conversion.scaled)), np.uint8)
-        if self._stored is not None and self._stored.head.frame_bytes != self._rows.shape[1]:
+        if self._stored is not None and self._stored.head.record_bytes != self._rows.shape[1]:
             self._stored = None
 
     def _read(self, wanted: list[int]) -> list[int]:
@@ -194,7 +226,7 @@ class ClipFrames:
                 return self._stored.read(wanted, self._rows)
         except OSError as error:
             self._stored = None
-            self._store.failed_to_read(error)
+            self._store.records.failed_to_read(error)
             return wanted
 
     def reserve_extra_frames(self, order: FrameTable) -> None:
@@ -202,10 +234,10 @@ class ClipFrames:
         already. When a video is met for the first time, they are the others that are decoded on
         the way. Later they are all frames of the groups of pictures: that costs more once, and less
         in all epochs together."""
-        if self._scaling.all_frames and self.missing:
+        if self._set.whole and self.missing:
             self.extra = self._choose(order)
         if self._stored is not None and self.missing:
-            if self._store.takes(self._stored, self._scaling, self._written):
+            if self._store.records.takes(self._stored, self._set, self._written):
                 self._target = self._stored
             else:
                 self.extra = []
@@ -217,13 +249,11 @@ class ClipFrames:
     def _choose(self, order: FrameTable) -> list[int]:
         groups = {order.group_of(ordinal) for ordinal in self.missing} - {-1}
         last = self.missing[-1] if self._stored is None else order.frames
-        stored = () if self._stored is None else self._stored.ordinals
-        return [
-            ordinal
-            for group in groups
-            for ordinal in order.members(group)
-            if ordinal <= last and ordinal not in stored
-        ]
+        found: list[int] = []
+        for members in map(order.members, groups):
+            wanted = range(members.start, min(members.stop, last + 1))
+            found += wanted if self._stored is None else self._stored.absent(wanted)
+        return found
 
     def take(self, ordinal: int, frame: VideoFrame) -> None:
         """A frame was decoded. Raises BrokenFileError, FormatChangedError."""
@@ -238,7 +268,7 @@ class ClipFrames:
         if at is None and not is_written:
             return
         self._began_s = self._began_s or time.process_time()  # no wait for the disk
-        graph = self._graph_kept = self._graph_kept or self._graphs[self._conversion]
+        graph = self._graph_kept = self._graph_kept or self._store.graphs[self._conversion]
         row = np.empty(self._rows.shape[1], np.uint8) if at is None else self._rows[at]
         pack_frame(graph.through(frame), row)
         if is_written:
@@ -249,10 +279,11 @@ class ClipFrames:
 
     def _create(self, source: FrameFormat) -> None:
         self._begin(source)
-        layout, info = pack_format(source), self._info.to_bytes()
-        head = Head(self._identity, self._info.num_frames, self._rows.shape[1], layout, info)
+        about = pack_format(source) + b"\n" + self._info.to_bytes()
+        head = Head(self._identity, self._info.num_frames, self._rows.shape[1], about)
         with self._store.pace.expecting(_FILE_S):
-            self._target = self._store.create(self._path, self._scaling, head, self._written)
+            records = self._store.records
+            self._target = records.create(self._path, head, self._set, self._written)
 
     def _write(self) -> None:
         run, self._run = self._run, []
@@ -260,8 +291,7 @@ class ClipFrames:
             return
         began, first = time.perf_counter(), self._run_end - len(run)
         try:
-            sums = self._target.write(first, run)
-            self._sums.update(zip(range(first, self._run_end), sums, strict=True))
+            self._sums |= self._target.write(first, [row.data for row in run])
         except OSError as error:
             self._give_up(error)
         expected = sum(map(len, run)) / _BYTES_A_S
@@ -281,7 +311,7 @@ class ClipFrames:
     def show(self, clips: Sequence[Buffer]) -> None:
         """Make the clips. Raises BrokenFileError."""
         for drawn, clip in zip(self._params, clips, strict=True):
-            made = ClipPixels(self._spec, self._info, drawn, self._graphs, clip)
+            made = ClipPixels(self._spec, self._info, drawn, self._store.graphs, clip)
             shown = pictures(drawn.frame_indices)
             if at := np.flatnonzero(shown >= 0).tolist():  # else it is black
                 assert self._conversion is not None
@@ -295,4 +325,4 @@ class ClipFrames:
 
     def _give_up(self, error: OSError) -> None:
         self._target = None
-        self._store.failed_to_write(error)
+        self._store.records.failed_to_write(error)

@@ -12,27 +12,22 @@ import errno
 import fcntl
 import os
 import stat
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import BinaryIO, Literal
+from typing import Literal
 
 from videoload.arguments import real
-from videoload.backoff import Backoff
 from videoload.errors import SpecError
 from videoload.logs import Log
+from videoload.storage.disk_quota import BYTES
 
 _OURS = {"files": "videoload-files", "frames": "videoload-frames"}
 _log = Log(__name__)
 _SHARE = 10  # the limit, if none is given, is this part of what is free
-_BYTES = "bytes"  # the file with the count of what is kept
-_LOOK_S = 0.0005, 0.02  # from one look at a lock that is held to the next, at first and at most
-_PAUSE_S = 2.0  # from one count of a full folder to the next, at least
-_PAUSES = 20  # the next pause is so many times as long as the count took
 
 
 @dataclass(frozen=True)
@@ -79,7 +74,7 @@ class CacheDirectory:
             ) from None
         found = cls(str(path.absolute()), max_bytes)
         if max_gb is None:
-            kept = found.own("frames" if name == "frame_store" else "files") / _BYTES
+            kept = found.own("frames" if name == "frame_store" else "files") / BYTES
             with suppress(OSError, ValueError):
                 max_bytes = int(kept.read_bytes())
             max_bytes = (max_bytes + disk.f_bavail * disk.f_frsize) // _SHARE
@@ -223,87 +218,3 @@ def _can_keep(folder: str) -> bool:
         )  # fmt: skip
         return False
     return True
-
-
-class DiskQuota:
-    """What may be kept in a folder: ``max_bytes``. ``measure`` counts the bytes anew, which may
-    take long. Methods raise OSError, also TimeoutError: another process holds the lock for
-    ``wait_s``, perhaps stopped by Ctrl-Z.
-
-    Attributes:
-        pause_s: Where there was no room, it is of no use to ask again earlier.
-    """
-
-    def __init__(
-        self, folder: Path, max_bytes: int, measure: Callable[[], int], wait_s: float = 1.0
-    ) -> None:
-        self._folder = folder
-        self.max_bytes = max_bytes
-        self.pause_s = _PAUSE_S
-        self._measure = measure
-        self._measured_at: float | None = None
-        self._wait_s = wait_s
-
-    @contextmanager
-    def take(self, size: int) -> Iterator[bool]:
-        """Reserve ``size`` bytes. Returns whether there is room for them. No other process
-        reserves any inside the ``with``: what they are for must take its place on the disk there,
-        so that whoever counts again finds it."""
-        with locked(self._folder / _BYTES, self._wait_s) as file:
-            text = file.read()
-            count = int(text) if text.isdigit() else -1
-            is_new = count < 0 or (count + size > self.max_bytes and self._may_count(file))
-            if is_new:  # files may have been deleted
-                count = self._count()
-            has_room = count + size <= self.max_bytes
-            if is_new or has_room:  # its time of change shows when it was counted
-                file.seek(0)
-                file.write(b"%d" % max(0, count + size * has_room))
-                file.truncate()
-                file.flush()  # who is killed from here on leaves too much counted, never too little
-            yield has_room
-
-    def deleted(self) -> None:
-        """Files were deleted: there may be room."""
-        self._measured_at = None
-
-    @property
-    def is_over(self) -> bool:
-        """Whether there is more than there may be, as far as it was counted."""
-        with suppress(OSError, ValueError):
-            return int((self._folder / _BYTES).read_bytes()) > self.max_bytes
-        return False
-
-    def _may_count(self, file: BinaryIO) -> bool:
-        """Processes that fill a folder do not count it one after the other."""
-        if self._measured_at is None:
-            return True
-        changed_s = time.time() - os.fstat(file.fileno()).st_mtime
-        return min(changed_s, time.monotonic() - self._measured_at) >= self.pause_s
-
-    def _count(self) -> int:
-        began = time.monotonic()
-        found = self._measure()
-        self._measured_at = time.monotonic()
-        self.pause_s = max(_PAUSE_S, _PAUSES * (self._measured_at - began))
-        return found
-
-
-@contextmanager
-def locked(file: Path, wait_s: float) -> Iterator[BinaryIO]:
-    """A file of this user that no other process has locked. Raises OSError, also TimeoutError:
-    another process holds the lock for ``wait_s``, perhaps stopped by Ctrl-Z."""
-    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-    with os.fdopen(os.open(file, flags, 0o600), "r+b") as opened:
-        until, pauses = time.monotonic() + wait_s, Backoff(*_LOOK_S)
-        while True:
-            try:
-                fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() >= until:
-                    raise TimeoutError(
-                        errno.ETIMEDOUT, "another process holds its lock, and may be stopped"
-                    ) from None
-            time.sleep(pauses.next_s())
-        yield opened

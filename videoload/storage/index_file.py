@@ -28,7 +28,8 @@ from urllib.parse import quote
 from videoload.activity import reading
 from videoload.errors import FileReplacedError, StorageError, VideoError, printable
 from videoload.logs import Log
-from videoload.storage.cache_directories import locked, own_file, own_folder
+from videoload.storage.cache_directories import own_file, own_folder
+from videoload.storage.disk_quota import locked
 from videoload.storage.files import Storage
 from videoload.storage.remote import RemoteStorage
 from videoload.storage.roots import is_url

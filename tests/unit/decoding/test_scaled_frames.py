@@ -1,6 +1,7 @@
 """Clips made of kept frames have the bytes of clips made of the source frames."""
 
 from fractions import Fraction
+from pathlib import Path
 from typing import get_args
 
 import numpy as np
@@ -14,7 +15,7 @@ from videoload.clips.clip_params import clip_params
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.rows import Clip
 from videoload.clips.video_info import VideoInfo
-from videoload.decoding.clip_frames import is_keepable, scaling_of
+from videoload.decoding.clip_frames import ClipStore, is_keepable
 from videoload.decoding.clip_pixels import ClipPixels
 from videoload.decoding.conversions import FrameFormat, scaling_conversion
 from videoload.decoding.filter_graphs import FilterGraphs
@@ -26,6 +27,7 @@ from videoload.decoding.scaled_frames import (
     unpack_format,
     unpack_frames,
 )
+from videoload.storage.cache_directories import CacheDirectory
 
 KEPT = tuple(pixels for pixels in get_args(Pixels) if pixels != "gray16")
 FRAMES = 3
@@ -85,11 +87,12 @@ def test_every_size_is_the_same_to_the_byte(
         assert np.array_equal(made, directly(frames, spec, info, seed))
 
 
-def test_specs_that_scale_alike_share_their_frames() -> None:
+def test_specs_that_scale_alike_share_their_frames(tmp_path: Path) -> None:
+    set_of = ClipStore(CacheDirectory(str(tmp_path), 10**9), "/videos", FilterGraphs()).set_of
     one = ClipSpec(16, stride=2, resize=128, size=(112, 112), crop="random", sampling="random")
     same = ClipSpec(8, resize=128, size=(96, 96), crop="resized", flip=True, sampling="random")
     middle = ClipSpec(16, resize=128, size=(64, 64), crop="three", sampling="random")
-    assert scaling_of(one) == scaling_of(same) == scaling_of(middle)
+    assert set_of(one) == set_of(same) == set_of(middle)
     others = [
         ClipSpec(16, resize=120, size=(112, 112), crop="random", sampling="random"),
         ClipSpec(16, resize=128, size=(112, 112), crop="random", sampling="random", pixels="gray"),
@@ -97,7 +100,7 @@ def test_specs_that_scale_alike_share_their_frames() -> None:
         ClipSpec(16, resize=128, size=(112, 112), crop="random", sampling="random", rotate=False),
         ClipSpec(16, resize=128, size=(112, 112), crop="random", sampling="center"),
     ]
-    assert len({scaling_of(one), *map(scaling_of, others)}) == len(others) + 1
+    assert len({set_of(one), *map(set_of, others)}) == len(others) + 1
 
 
 def test_what_is_drawn_before_it_is_scaled_cannot_be_kept() -> None:

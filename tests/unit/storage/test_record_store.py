@@ -1,4 +1,4 @@
-"""Kept frames: what is written is read again, and nothing else is."""
+"""Kept records: what is written is read again, and nothing else is."""
 
 import errno
 import fcntl
@@ -12,44 +12,51 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from tests.support.clock import Clock
-from videoload.decoding.store import FrameStore, Scaling
-from videoload.decoding.store_pace import StorePace
-from videoload.decoding.stored_video import Head, StoredVideo
+from videoload.storage.record_file import Head, RecordFile
+from videoload.storage.record_store import RecordSet, RecordStore
 
 FRAMES, FRAME_BYTES = 20, 5000
-S128 = Scaling("128", all_frames=True)
 IDENTITY, OTHER = bytes(range(32)), bytes(32)
-HEAD = Head(IDENTITY, FRAMES, FRAME_BYTES, b"layout", b"info")
+HEAD = Head(IDENTITY, FRAMES, FRAME_BYTES, b"about")
 
 
-def store(folder: Path, max_bytes: int = 10**9, root: str = "/videos") -> FrameStore:
-    return FrameStore(folder, max_bytes, root, "software 1")
+def set_of(root: str, scaling: str = "128", *, whole: bool = True) -> RecordSet:
+    return RecordSet(json.dumps({"root": root, "scaling": scaling}), whole)
+
+
+VIDEOS = set_of("/videos")
+
+
+def store(folder: Path, max_bytes: int = 10**9) -> RecordStore:
+    return RecordStore(folder, max_bytes, "store", "decoded")
 
 
 def pixels(ordinal: int) -> npt.NDArray[np.uint8]:
     return np.random.default_rng(ordinal).integers(0, 256, FRAME_BYTES, np.uint8)
 
 
-def keep(video: StoredVideo, *ordinals: int) -> None:
-    video.commit({ordinal: video.write(ordinal, [pixels(ordinal)])[0] for ordinal in ordinals})
+def keep(video: RecordFile, *ordinals: int) -> None:
+    for ordinal in ordinals:
+        video.commit(video.write(ordinal, [pixels(ordinal).data]))
 
 
-def made(place: FrameStore, path: str = "a/b.avi", *ordinals: int) -> StoredVideo:
-    video = place.create(path, S128, HEAD, range(4))
+def made(
+    place: RecordStore, path: str = "a/b.avi", *ordinals: int, of: RecordSet = VIDEOS
+) -> RecordFile:
+    video = place.create(path, HEAD, of, range(4))
     assert video is not None
     keep(video, *ordinals)
     return video
 
 
-def read(video: StoredVideo | None, *ordinals: int) -> npt.NDArray[np.uint8] | None:
+def read(video: RecordFile | None, *ordinals: int) -> npt.NDArray[np.uint8] | None:
     if video is None:
         return None
     out = np.empty((len(ordinals), FRAME_BYTES), np.uint8)
     return None if video.read(ordinals, out) else out
 
 
-def assert_has(video: StoredVideo | None, *ordinals: int) -> None:
+def assert_has(video: RecordFile | None, *ordinals: int) -> None:
     found = read(video, *ordinals)
     assert found is not None
     for ordinal, frame in zip(ordinals, found, strict=True):
@@ -63,7 +70,7 @@ def file_of(folder: Path) -> Path:
 
 def test_what_is_kept_is_read_again_in_another_process_s_store(tmp_path: Path) -> None:
     made(store(tmp_path), "a/b.avi", 3, 4, 5, 19, 0)
-    again = store(tmp_path).open("a/b.avi", IDENTITY, S128)
+    again = store(tmp_path).open("a/b.avi", IDENTITY, VIDEOS)
     assert again is not None
     assert again.head == HEAD
     assert_has(again, 0, 3, 4, 5, 19)
@@ -72,39 +79,40 @@ def test_what_is_kept_is_read_again_in_another_process_s_store(tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
-    ("path", "identity", "scaling", "root"),
+    ("path", "identity", "of"),
     [
-        ("a/c.avi", IDENTITY, S128, "/videos"),
-        ("a/b.avi", OTHER, S128, "/videos"),
-        ("a/b.avi", IDENTITY, S128._replace(text="256"), "/videos"),
-        ("a/b.avi", IDENTITY, S128, "/other"),
+        ("a/c.avi", IDENTITY, VIDEOS),
+        ("a/b.avi", OTHER, VIDEOS),
+        ("a/b.avi", IDENTITY, set_of("/videos", "256")),
+        ("a/b.avi", IDENTITY, set_of("/other")),
+        ("a/b.avi", IDENTITY, VIDEOS._replace(whole=False)),
     ],
 )
-def test_another_video_file_scaling_or_root_has_other_frames(
-    tmp_path: Path, path: str, identity: bytes, scaling: Scaling, root: str
+def test_another_version_or_set_has_other_records(
+    tmp_path: Path, path: str, identity: bytes, of: RecordSet
 ) -> None:
     made(store(tmp_path), "a/b.avi", 1)
-    assert store(tmp_path, root=root).open(path, identity, scaling) is None
+    assert store(tmp_path).open(path, identity, of) is None
 
 
 def test_a_file_that_is_gone_makes_place_for_the_new_one(tmp_path: Path) -> None:
     made(store(tmp_path), "a/b.avi", 1)
     place = store(tmp_path)
-    assert place.open("a/b.avi", OTHER, S128) is None
-    assert place.create("a/b.avi", S128, HEAD._replace(identity=OTHER), range(4)) is not None
+    assert place.open("a/b.avi", OTHER, VIDEOS) is None
+    assert place.create("a/b.avi", HEAD._replace(identity=OTHER), VIDEOS, range(4)) is not None
 
 
 def test_two_processes_fill_one_file(tmp_path: Path) -> None:
     one = made(store(tmp_path), "a/b.avi", 1)
-    assert store(tmp_path).create("a/b.avi", S128, HEAD, range(4)) is None
-    two = store(tmp_path).open("a/b.avi", IDENTITY, S128)
+    assert store(tmp_path).create("a/b.avi", HEAD, VIDEOS, range(4)) is None
+    two = store(tmp_path).open("a/b.avi", IDENTITY, VIDEOS)
     assert two is not None
     keep(one, 2, 3)
     keep(two, 3, 4)
-    assert_has(store(tmp_path).open("a/b.avi", IDENTITY, S128), 1, 2, 3, 4)
+    assert_has(store(tmp_path).open("a/b.avi", IDENTITY, VIDEOS), 1, 2, 3, 4)
 
 
-def test_every_flipped_bit_is_found_and_its_frame_forgotten(tmp_path: Path) -> None:
+def test_every_flipped_bit_is_found_and_its_record_forgotten(tmp_path: Path) -> None:
     made(store(tmp_path), "a/b.avi", *range(FRAMES))
     file = file_of(tmp_path)
     sound = file.read_bytes()
@@ -115,7 +123,7 @@ def test_every_flipped_bit_is_found_and_its_frame_forgotten(tmp_path: Path) -> N
         file.write_bytes(damaged)
         place = store(tmp_path)
         for ordinal in range(FRAMES):
-            found = read(place.open("a/b.avi", IDENTITY, S128), ordinal)
+            found = read(place.open("a/b.avi", IDENTITY, VIDEOS), ordinal)
             assert found is None or np.array_equal(found[0], pixels(ordinal)), at
 
 
@@ -123,10 +131,29 @@ def test_every_flipped_bit_is_found_and_its_frame_forgotten(tmp_path: Path) -> N
 def test_a_file_that_is_cut_gives_what_is_left_of_it(tmp_path: Path, length: int) -> None:
     made(store(tmp_path), "a/b.avi", *range(FRAMES))
     os.truncate(file_of(tmp_path), length)
-    video = store(tmp_path).open("a/b.avi", IDENTITY, S128)
+    video = store(tmp_path).open("a/b.avi", IDENTITY, VIDEOS)
     for ordinal in range(FRAMES):
         found = read(video, ordinal)
         assert found is None or np.array_equal(found[0], pixels(ordinal))
+
+
+def test_a_record_counts_only_in_its_place_of_its_own_file(tmp_path: Path) -> None:
+    """Also if a failing disk puts it and its checksum elsewhere."""
+    for name, identity in (("a", IDENTITY), ("b", OTHER)):
+        video = store(tmp_path).create(name, HEAD._replace(identity=identity), VIDEOS, range(4))
+        assert video is not None
+        keep(video, *range(FRAMES))
+    files = [store(tmp_path).place(name, VIDEOS) for name in "ab"]
+    own, other = (bytearray(file.read_bytes()) for file in files)
+    parts = (HEAD.table_at, 8), (HEAD.records_at, FRAME_BYTES)
+    for begin, size in parts:
+        first, second = (slice(begin + n * size, begin + (n + 1) * size) for n in (0, 1))
+        own[first], own[second] = own[second], own[first]
+        third = slice(begin + 2 * size, begin + 3 * size)
+        own[third] = other[third]
+    files[0].write_bytes(own)
+    video = store(tmp_path).open("a", IDENTITY, VIDEOS)
+    assert [read(video, ordinal) is None for ordinal in range(4)] == [True, True, True, False]
 
 
 def test_a_full_store_keeps_what_it_has_and_says_so_once(
@@ -137,22 +164,22 @@ def test_a_full_store_keeps_what_it_has_and_says_so_once(
     made(place, "1.avi", 1)
     made(place, "2.avi", 1)
     for name in ("3.avi", "4.avi"):
-        assert place.create(name, S128, HEAD, range(4)) is None
-    assert_has(place.open("1.avi", IDENTITY, S128), 1)
+        assert place.create(name, HEAD, VIDEOS, range(4)) is None
+    assert_has(place.open("1.avi", IDENTITY, VIDEOS), 1)
     [message] = caplog.messages
     assert f"{tmp_path} is full" in message
     assert place.is_full
     assert not store(tmp_path, 2 * size).is_full, "another process tries for itself"
 
 
-@pytest.mark.parametrize(("all_frames", "videos"), [(True, [2]), (False, [7, 8])])
+@pytest.mark.parametrize(("whole", "videos"), [(True, [2]), (False, [7, 8])])
 def test_room_is_reserved_for_the_frames_that_will_be_asked_for(
-    tmp_path: Path, all_frames: bool, videos: list[int]
+    tmp_path: Path, whole: bool, videos: list[int]
 ) -> None:
     place = store(tmp_path, 2 * FRAMES * FRAME_BYTES + 2 * 4096)
     kept = 0
     for i in range(20):
-        video = place.create(f"{i}.avi", Scaling("128", all_frames), HEAD, range(4))
+        video = place.create(f"{i}.avi", HEAD, VIDEOS._replace(whole=whole), range(4))
         if video is not None:
             keep(video, *range(4))
             kept += 1
@@ -161,10 +188,10 @@ def test_room_is_reserved_for_the_frames_that_will_be_asked_for(
 
 def test_room_is_taken_for_frames_that_come_later_in_all_processes(tmp_path: Path) -> None:
     """A limit counts what is on the disk."""
-    few, max_bytes = Scaling("128", all_frames=False), 300_000
+    few, max_bytes = VIDEOS._replace(whole=False), 300_000
     first = store(tmp_path, max_bytes)
     for name in "abc":
-        assert first.create(name, few, HEAD, [7]) is not None
+        assert first.create(name, HEAD, few, [7]) is not None
     places = [first, store(tmp_path, max_bytes), store(tmp_path, max_bytes)]
     written = 0
     for ordinal in range(FRAMES):
@@ -185,7 +212,7 @@ def test_a_store_that_is_deleted_is_filled_again_soon(
     """Also if it was full."""
     place = store(tmp_path / "frames", HEAD.file_bytes)
     made(place, "1.avi", 1)
-    assert place.create("2.avi", S128, HEAD, range(4)) is None
+    assert place.create("2.avi", HEAD, VIDEOS, range(4)) is None
     shutil.rmtree(tmp_path / "frames")
     soon = time.monotonic() + 3
     monkeypatch.setattr(time, "monotonic", lambda: soon)
@@ -197,7 +224,7 @@ def test_a_store_that_is_deleted_is_filled_again_soon(
 def test_a_set_that_was_left_behind_makes_room_the_oldest_first(tmp_path: Path) -> None:
     size = HEAD.file_bytes
     for i, root in enumerate(("/old", "/older", "/busy")):
-        made(store(tmp_path, 3 * size, root), "a.avi", 1)
+        made(store(tmp_path, 3 * size), "a.avi", 1, of=set_of(root))
         [about] = [
             file for file in tmp_path.glob("*/set.json")
             if json.loads(file.read_text())["root"] == root
@@ -206,8 +233,8 @@ def test_a_set_that_was_left_behind_makes_room_the_oldest_first(tmp_path: Path) 
         os.utime(about, (left, left))
     place = store(tmp_path, 3 * size)
     made(place, "1.avi", 1)
-    assert store(tmp_path, root="/older").open("a.avi", IDENTITY, S128) is None
-    assert store(tmp_path, root="/old").open("a.avi", IDENTITY, S128) is not None
+    assert store(tmp_path).open("a.avi", IDENTITY, set_of("/older")) is None
+    assert store(tmp_path).open("a.avi", IDENTITY, set_of("/old")) is not None
 
 
 def left_behind(folder: Path, files: int, used: float = 1) -> Path:
@@ -232,9 +259,9 @@ def test_a_set_that_cannot_be_deleted_leaves_the_next_one_to_make_room(tmp_path:
 def test_a_deletion_that_takes_long_goes_on_with_other_videos(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("videoload.decoding.store._MAKE_ROOM_S", -1.0)
+    monkeypatch.setattr("videoload.storage.record_store._MAKE_ROOM_S", -1.0)
     old = left_behind(tmp_path / "old.all", files=3)
-    assert store(tmp_path, 2 * HEAD.file_bytes).create("1.avi", S128, HEAD, range(4)) is None
+    assert store(tmp_path, 2 * HEAD.file_bytes).create("1.avi", HEAD, VIDEOS, range(4)) is None
     assert len(list(old.iterdir())) == 4
     monkeypatch.undo()
     made(store(tmp_path, 2 * HEAD.file_bytes), "1.avi", 1)
@@ -248,11 +275,11 @@ def test_a_set_that_is_used_for_long_is_not_left_behind(
     made(place, "1.avi", 1)
     [about] = tmp_path.glob("*/set.json")
     os.utime(about, (0, 0))
-    assert place.open("1.avi", IDENTITY, S128) is not None
+    assert place.open("1.avi", IDENTITY, VIDEOS) is not None
     assert about.stat().st_mtime == 0, "it is not said at each clip"
     hour = time.monotonic() + 3600
     monkeypatch.setattr(time, "monotonic", lambda: hour)
-    assert place.open("1.avi", IDENTITY, S128) is not None
+    assert place.open("1.avi", IDENTITY, VIDEOS) is not None
     assert about.stat().st_mtime > 0
 
 
@@ -272,8 +299,8 @@ def test_after_a_failure_the_store_is_left_alone(
     made(place, "1.avi", 1)
     place.failed_to_read(OSError(code, os.strerror(code)))
     place.failed_to_read(OSError(code, os.strerror(code)))
-    assert place.open("1.avi", IDENTITY, S128) is None
-    assert place.create("2.avi", S128, HEAD, range(4)) is None
+    assert place.open("1.avi", IDENTITY, VIDEOS) is None
+    assert place.create("2.avi", HEAD, VIDEOS, range(4)) is None
     [message] = caplog.messages
     assert word in message
 
@@ -283,11 +310,10 @@ def test_while_another_process_holds_the_lock_only_new_videos_are_not_kept(
 ) -> None:
     place = store(tmp_path)
     made(place, "1.avi", 1)
-    place.pace = StorePace(clock=lambda: 0.0)  # no time is lost
     with (tmp_path / "bytes").open() as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        assert place.create("2.avi", S128, HEAD, range(4)) is None
-        assert_has(place.open("1.avi", IDENTITY, S128), 1)
+        assert place.create("2.avi", HEAD, VIDEOS, range(4)) is None
+        assert_has(place.open("1.avi", IDENTITY, VIDEOS), 1)
     made(place, "2.avi", 1)
     [message] = caplog.messages
     assert str(tmp_path) in message
@@ -306,7 +332,7 @@ def test_a_count_that_is_broken_off_is_begun_anew_and_holds_no_lock(tmp_path: Pa
 
     place.tick = stop
     with pytest.raises(KeyboardInterrupt):
-        place.create("3.avi", S128, HEAD, range(4))
+        place.create("3.avi", HEAD, VIDEOS, range(4))
     made(store(tmp_path), "4.avi", 1)
     assert int((tmp_path / "bytes").read_text()) == counted * 4 // 3
 
@@ -314,8 +340,8 @@ def test_a_count_that_is_broken_off_is_begun_anew_and_holds_no_lock(tmp_path: Pa
 def test_a_folder_that_cannot_be_written_to_keeps_nothing(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     place = store(tmp_path / "file")
-    assert place.open("1.avi", IDENTITY, S128) is None
-    assert place.create("1.avi", S128, HEAD, range(4)) is None
+    assert place.open("1.avi", IDENTITY, VIDEOS) is None
+    assert place.create("1.avi", HEAD, VIDEOS, range(4)) is None
 
 
 def test_nobody_else_can_read_it(tmp_path: Path) -> None:
@@ -323,40 +349,3 @@ def test_nobody_else_can_read_it(tmp_path: Path) -> None:
     modes = {path.stat().st_mode & 0o777 for path in tmp_path.glob("frames/*")}
     assert file_of(tmp_path / "frames").stat().st_mode & 0o777 == 0o600
     assert 0o700 in modes
-
-
-# How much of the time a disk takes
-
-
-def used(pace: StorePace, clock: Clock, takes_s: float, works_s: float, seconds: float) -> float:
-    """Work and use the disk in turns, if the pace has time. Returns the time that the disk took."""
-    end, took = clock.now + seconds, 0.0
-    while clock.now < end:
-        clock.now += works_s
-        if pace.has_time:
-            with pace.expecting(0.001):
-                clock.now += takes_s
-            took += takes_s
-    return took
-
-
-def test_a_slow_disk_takes_a_quarter_of_the_time() -> None:
-    clock = Clock()
-    assert 0.2 < used(StorePace(clock), clock, 0.2, 0.01, 100.0) / 100 < 0.28
-
-
-def test_a_quick_disk_is_used_each_time() -> None:
-    clock = Clock()
-    assert used(StorePace(clock), clock, 0.001, 0.001, 10.0) > 4.9
-
-
-def test_a_single_long_call_is_made_up_for() -> None:
-    clock = Clock()
-    pace = StorePace(clock)
-    with pace.expecting(0.1):
-        clock.now += 5.0
-    assert not pace.has_time
-    clock.now += 10.0
-    assert not pace.has_time
-    clock.now += 10.0
-    assert pace.has_time
