@@ -32,8 +32,8 @@ from videoload.catalog.columns import (
 from videoload.errors import CatalogError, StorageError, VideoError
 from videoload.logs import Log
 from videoload.storage.cache_directories import cache_folder
+from videoload.storage.dataset_index import DatasetIndex
 from videoload.storage.files import Storage, retry_if_replaced
-from videoload.storage.index_file import DatasetIndex
 from videoload.storage.kept_rows import KeptRows
 from videoload.storage.roots import files_below, folders_in, is_url, open_storage, pinned_url
 from videoload.storage.shards import PLACE

@@ -16,8 +16,6 @@ from collections.abc import Iterable, Sequence
 from contextlib import closing
 from fractions import Fraction
 from typing import Any, NamedTuple
-from zlib import compress, crc32, decompressobj
-from zlib import error as zlib_error
 
 import msgspec
 import numpy as np
@@ -42,8 +40,6 @@ from videoload.storage.content import Content
 from videoload.storage.files import FIRST_BYTES, Tick, VideoFile
 
 _SLACK_BYTES = 4096  # around packets: headers, a few packets of sound
-_MOST_BYTES = 256 << 20  # of an index
-_LEVEL = 1  # of zlib
 _MOST_PIXELS = 64 << 20  # of a frame; decoders refuse more
 _MOST_ASPECT = 256  # of a pixel
 _LATE_S = 0.25  # a label's time is seldom more exact
@@ -118,9 +114,9 @@ class VideoIndex(NamedTuple):
         keys = len(info.keys or b"")
         return 2000 + keys + sum(array.nbytes for array in arrays if array is not None)
 
-    def to_bytes(self, of: bytes = b"") -> bytes:
-        """It as bytes, for the disk, with a checksum of them and of the file that it is ``of``.
-        Numbers that rise are written as their steps, which are small and alike."""
+    def to_bytes(self) -> bytes:
+        """It as bytes, for the disk. Numbers that rise are written as their steps, which are small
+        and alike."""
         order, placed = self.order, self.placed
         stored = _Stored(
             self.info._replace(keys=None), _steps(order.starts), order.ordinals, order.sums,
@@ -129,18 +125,14 @@ class VideoIndex(NamedTuple):
             None if self.noted is None else self.noted.sums,
             order.non_reference, self.opening,
         )  # fmt: skip
-        data = compress(msgspec.msgpack.encode(stored, enc_hook=as_plain), _LEVEL)
-        return crc32(data, crc32(of)).to_bytes(4, "little") + data
+        return msgspec.msgpack.encode(stored, enc_hook=as_plain)
 
     @classmethod
-    def from_bytes(cls, data: bytes, of: bytes = b"") -> VideoIndex:
-        """The reverse of `to_bytes`. Raises ValueError for what it has not made of this file."""
-        if crc32(data[4:], crc32(of)).to_bytes(4, "little") != data[:4]:
-            raise ValueError("not an index: its checksum is wrong")
+    def from_bytes(cls, data: bytes) -> VideoIndex:
+        """The reverse of `to_bytes`. Raises ValueError for what it cannot have made."""
         try:
-            plain = decompressobj().decompress(memoryview(data)[4:], _MOST_BYTES)
-            stored = _STORED.decode(plain)
-        except (msgspec.MsgspecError, zlib_error) as error:  # other code wrote it
+            stored = _STORED.decode(data)
+        except msgspec.MsgspecError as error:  # other code wrote it
             raise ValueError(f"not an index: {error}") from None
         placed = stored.placed
         if placed is not None:  # from the end of a packet to the next one

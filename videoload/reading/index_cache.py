@@ -52,7 +52,7 @@ class IndexCache:
     def put(self, path: str, file: VideoFile, index: VideoIndex) -> None:
         """Keep an index."""
         self._keep(path, _Known(file.identity, index, recalled=False))
-        self._rows.put(path, file, index.to_bytes)
+        self._rows.put(path, file, index.to_bytes())
 
     def _keep(self, path: str, known: _Known) -> None:
         if known.found.memory_bytes <= _MEMORY_BYTES:

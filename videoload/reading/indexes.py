@@ -14,8 +14,8 @@ from videoload.reading.index_cache import IndexCache
 from videoload.reading.video import VideoReader
 from videoload.stopwatch import Stopwatch
 from videoload.storage.cache_directories import CacheDirectories
+from videoload.storage.dataset_index import DatasetIndex
 from videoload.storage.files import Storage, Tick, VideoFile
-from videoload.storage.index_file import DatasetIndex
 from videoload.storage.kept_rows import KeptRows
 from videoload.versions import index_software
 

@@ -12,7 +12,8 @@ import errno
 import fcntl
 import os
 import stat
-from collections.abc import Iterator
+import time
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cache
@@ -178,6 +179,14 @@ def own_file(path: str | Path, folder: int | None = None) -> os.stat_result | No
     except OSError:
         return None
     return found if stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid() else None
+
+
+def left_behind(files: Iterable[Path], unused_s: float) -> list[Path]:
+    """Those of these files that are this user's and were not changed for so long, the oldest
+    first."""
+    changed = {file: found.st_mtime for file in files if (found := own_file(file)) is not None}
+    until = time.time() - unused_s
+    return sorted((file for file, at in changed.items() if at < until), key=changed.__getitem__)
 
 
 def cache_folder(requested: str | os.PathLike[str] | Literal[False] | None) -> str | None:

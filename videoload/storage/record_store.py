@@ -20,14 +20,14 @@ import math
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from videoload.logs import Log
-from videoload.storage.cache_directories import own_file, own_folder
+from videoload.storage.cache_directories import left_behind, own_file, own_folder
 from videoload.storage.disk_quota import DiskQuota
 from videoload.storage.files import Tick
 from videoload.storage.record_file import Head, RecordFile
@@ -137,7 +137,7 @@ class RecordStore:
                 except FileNotFoundError:  # the store was deleted
                     self._describe(of)
                     continue
-                if not self._make_room(self._path(of)):
+                if not self._make_room():
                     self._full_until = time.monotonic() + self._room.pause_s
                     self.tell(f"is full; videos that are not in it are {self._otherwise} each time")
         except TimeoutError as error:
@@ -202,23 +202,16 @@ class RecordStore:
             about.touch(0o600)
             about.write_text(of.about)  # its time of change: when it was used last
 
-    def _make_room(self, but: Path) -> bool:
+    def _make_room(self) -> bool:
         """Delete of the set that was used longest ago, if nobody uses it. False: there is none that
         can be deleted."""
         until = time.monotonic() + _MAKE_ROOM_S
-        for _, left in sorted(self._left_behind(but)):
+        for about in left_behind(self._folder.glob(f"*/{_ABOUT}"), _IN_USE_S):
             with suppress(OSError):
-                if _delete(left, until):
+                if _delete(about.parent, until):
                     self._room.deleted()
                     return True
         return False
-
-    def _left_behind(self, but: Path) -> Iterable[tuple[float, Path]]:
-        for about in self._folder.glob(f"*/{_ABOUT}"):
-            with suppress(OSError):
-                used = about.stat().st_mtime
-                if about.parent != but and time.time() - used > _IN_USE_S:
-                    yield used, about.parent
 
     def _measure(self) -> int:
         """The bytes that all files in the store have reserved."""

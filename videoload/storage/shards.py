@@ -18,8 +18,6 @@ from contextlib import closing, contextmanager
 from hashlib import blake2b
 from struct import Struct
 from typing import NamedTuple, Protocol, TypeVar
-from zlib import compress, crc32, decompressobj
-from zlib import error as zlib_error
 
 import msgspec
 from cachetools import LRUCache
@@ -36,12 +34,10 @@ PLACE = Struct("<QQ")  # of a member: where its record begins, and its bytes
 _NO_PLACE = 0, 0
 _KNOWN_BYTES = 32 << 20  # of the names and places in the archives that were read last
 _KNOWN_MEMBERS = 20_000  # whose places were proven, or said by others
-_MOST_BYTES = 256 << 20  # of what an archive holds: four million members
 _NEAR = 8 << 10  # is read in one go: headers of small members
 _FAR = 256 << 10  # behind a header: what lies between is not read on the way to the next one
 _RUN = 1 << 20  # bytes from another host, if the next header is nearer
 _RANGE = Struct("<qq")
-_LEVEL = 1
 _FORM = b"1"  # of `Contents` as bytes
 
 
@@ -75,9 +71,9 @@ class File(Protocol):
 class Kept(Protocol):
     """What was found out of the files below a root before: see `kept_rows`."""
 
-    def find(self, path: str, file: File, read: Callable[[bytes, bytes], T]) -> T | None: ...
+    def find(self, path: str, file: File, read: Callable[[bytes], T]) -> T | None: ...
 
-    def put(self, path: str, file: File, packed: Callable[[bytes], bytes]) -> None: ...
+    def put(self, path: str, file: File, content: bytes) -> None: ...
 
     def version(self, path: str, wait: bool) -> bytes | None: ...
 
@@ -119,20 +115,18 @@ class Contents(msgspec.Struct, frozen=True, array_like=True):
         at, size = PLACE.unpack_from(self.places, n * PLACE.size)
         return Member(name, at, 0, size, self.flaws.get(n, ""), self.links.get(n, ""))
 
-    def to_bytes(self, of: bytes) -> bytes:
-        """It as bytes, with a checksum of them and of the file that it is ``of``."""
-        data = _FORM + compress(msgspec.msgpack.encode(self), _LEVEL)
-        return crc32(data, crc32(of)).to_bytes(4, "little") + data
+    def to_bytes(self) -> bytes:
+        """It as bytes."""
+        return _FORM + msgspec.msgpack.encode(self)
 
     @classmethod
-    def from_bytes(cls, data: bytes, of: bytes) -> Contents:
-        """The reverse of `to_bytes`. Raises ValueError for what it has not made of this file."""
-        if crc32(data[4:], crc32(of)).to_bytes(4, "little") != data[:4] or data[4:5] != _FORM:
+    def from_bytes(cls, data: bytes) -> Contents:
+        """The reverse of `to_bytes`. Raises ValueError for what it cannot have made."""
+        if data[:1] != _FORM:
             raise ValueError("not what an archive holds")
         try:
-            plain = decompressobj().decompress(memoryview(data)[5:], _MOST_BYTES)
-            found = msgspec.msgpack.decode(plain, type=cls)
-        except (msgspec.MsgspecError, zlib_error) as error:
+            found = msgspec.msgpack.decode(memoryview(data)[1:], type=cls)
+        except msgspec.MsgspecError as error:
             raise ValueError(f"not what an archive holds: {error}") from None
         if found.names.count(b"\0") != len(found) + 1 or len(found.places) % PLACE.size:
             raise ValueError("not what an archive holds: it has other places than names")
@@ -299,7 +293,7 @@ class Shards:
             found = contents(read, file.size)
         self._keep(archive, _Known(file.identity, found, is_walked=True))
         if self.kept is not None:
-            self.kept.put(archive, file, found.to_bytes)
+            self.kept.put(archive, file, found.to_bytes())
         yield found
 
     def _keep(self, archive: str, known: _Known) -> _Known:

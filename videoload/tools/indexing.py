@@ -1,5 +1,5 @@
 """The index of a set: what every host would find out of its files, found out once by several
-processes, and written into one file (see `index.index_file`).
+processes, and written into one file (see `storage.dataset_index`).
 
 What a process has found out is in the cache of this host at once, so a call that was stopped goes
 on from there. Files whose rows are known, from an earlier index or from parts that other hosts have
@@ -8,11 +8,8 @@ made, are not read.
 
 from __future__ import annotations
 
-import os
-import shutil
-import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import closing, suppress
+from contextlib import suppress
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -25,20 +22,18 @@ from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.tasks import Count
 from videoload.errors import BadVideo, FileReplacedError, VideoError, VideoloadError
 from videoload.reading.index import VideoIndex
+from videoload.storage.dataset_index import NAME, DatasetIndex
 from videoload.storage.files import Storage
-from videoload.storage.index_file import (
-    NAME,
-    SOFTWARE,
-    TABLE,
-    DatasetIndex,
-    IndexFile,
+from videoload.storage.index_table import (
     NoIndexError,
     OtherSoftwareError,
     Row,
-    row_of,
+    SetTable,
+    pack,
+    unpack,
+    write_table,
 )
 from videoload.storage.kept_rows import KeptRows
-from videoload.storage.new_files import new_file
 from videoload.storage.paths import files_of
 from videoload.storage.roots import is_url, open_storage, put_file, versions_of
 from videoload.tools.scan import AWAY_S, STALL_S
@@ -104,10 +99,10 @@ def make_index(
         held = _held(find.args[0], paths)
         if out is not None or not is_url(root):
             file = Path(root, NAME) if out is None else Path(out)
-            count = _write(file, chain(held, rows), index_software(), room) - len(held)
+            count = write_table(file, chain(held, rows), index_software(), room) - len(held)
             return Made(str(file), count, len(left), bad)
         made = Path(room, "whole")
-        count = _write(made, chain(held, rows), index_software(), room) - len(held)
+        count = write_table(made, chain(held, rows), index_software(), room) - len(held)
         put_file(str(root), NAME, made)
     return Made(f"{root}/{NAME}", count, len(left), bad)
 
@@ -119,28 +114,6 @@ def _indexed(root: Path | str, out: str | None) -> list[str]:
         return []
     storage = open_storage(root)
     return DatasetIndex(out, storage, None, index_software()).paths()
-
-
-def _write(file: Path, rows: Iterable[Row], software: str, room: str | None = None) -> int:
-    """Write an index, which takes the place of ``file`` at once. It is made in ``room``, a folder
-    of this user: SQLite would follow a link. Returns how many rows it has. Raises OSError,
-    sqlite3.Error."""
-    with TemporaryDirectory(prefix="videoload-", dir=room) as folder:
-        whole = Path(folder, NAME)
-        with closing(sqlite3.connect(whole, isolation_level=None)) as made:
-            for statement in ("PRAGMA journal_mode = OFF", "PRAGMA synchronous = OFF", TABLE,
-                              "BEGIN"):  # fmt: skip
-                made.execute(statement)
-            statement = "INSERT OR REPLACE INTO indexes VALUES (?, ?, ?)"
-            made.execute(statement, (SOFTWARE, b"", software.encode()))
-            made.executemany(statement, rows)
-            made.execute("COMMIT")
-            [(count,)] = made.execute("SELECT count(*) - 1 FROM indexes")
-        with whole.open("rb") as source, new_file(file) as out:
-            shutil.copyfileobj(source, out, 1 << 20)
-            out.flush()
-            os.fsync(out.fileno())  # otherwise a power failure may leave it empty
-    return int(count)
 
 
 def _check_place(root: str, out: str | None) -> None:
@@ -160,7 +133,7 @@ def _check_index(option: str, file: str) -> None:
         if not Path(file).is_file():
             raise NoIndexError("it is no file")
         if option != "--out" or Path(file).stat().st_size:
-            IndexFile(file, index_software()).close()
+            SetTable(file, index_software()).close()
     except OtherSoftwareError:
         pass
     except NoIndexError as error:
@@ -197,7 +170,7 @@ def _row(storage: Storage, cache: KeptRows, known: Sequence[DatasetIndex], path:
         file = storage.resolve(path)
         for packed in _candidates(cache.packed(path, file), known, path, file.version):
             with suppress(ValueError):
-                VideoIndex.from_bytes(packed, row_of(path, file.version)).check(file.size)
+                VideoIndex.from_bytes(unpack(path, file.version, packed)).check(file.size)
                 return path.encode(errors="surrogateescape"), file.version, packed
     return None
 
@@ -209,7 +182,7 @@ def _held(storage: Storage, paths: Iterable[str]) -> list[Row]:
         with suppress(VideoError, FileReplacedError):
             name, file = storage.held_in(path) or ("", None)
             if file is not None and name not in found and file.has_version:
-                packed = storage.contents(name, file).to_bytes(row_of(name, file.version))
+                packed = pack(name, file.version, storage.contents(name, file).to_bytes())
                 found[name] = name.encode(errors="surrogateescape"), file.version, packed
     return list(found.values())
 

@@ -622,7 +622,8 @@ def test_only_what_is_ours_in_a_folder_is_changed(
     kept.symlink_to(tmp_path / "outside")
     known = decoded(Decoder(server.folder), LONG)
     server.requests.clear()
-    assert decoded(reader(server.url, disk), LONG) == known
+    writing = reader(server.url, disk)
+    assert decoded(writing, LONG) == known
     assert server.bytes_sent >= (server.folder / LONG).stat().st_size
     wait_until(lambda: not kept.is_symlink(), 30 * SECOND, "the file takes the place of the link")
     assert (tmp_path / "outside").exists()

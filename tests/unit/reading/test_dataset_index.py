@@ -33,7 +33,7 @@ from videoload.errors import VideoError, VideoloadError
 from videoload.reading.index import VideoIndex
 from videoload.reading.order import FrameTable
 from videoload.storage.cache_directories import CacheDirectories
-from videoload.storage.index_file import NAME, DatasetIndex
+from videoload.storage.dataset_index import NAME, DatasetIndex
 from videoload.storage.roots import open_storage
 from videoload.tools.indexing import Made, make_index
 from videoload.versions import index_software
@@ -259,7 +259,7 @@ def test_an_index_that_would_fill_the_disk_of_a_host_is_not_fetched(
     caplog: pytest.LogCaptureFixture,
 ) -> None:  # fmt: skip
     made(server.url, folder, folder / NAME)
-    monkeypatch.setattr("videoload.storage.index_file._MOST_BYTES", 4000)
+    monkeypatch.setattr("videoload.storage.dataset_index._MOST_BYTES", 4000)
     assert decoded(server.url, folder) == decoded(folder, folder, index=False)
     assert sum(sent for name, sent in server.requests if name == NAME) <= 10
     assert any(NAME in message for message in caplog.messages)
@@ -272,7 +272,7 @@ def test_what_was_fetched_and_is_no_index_goes(
     cache = tmp_path / "host"
     Decoder(server.url, folders=CacheDirectories(str(cache))).info(LONG)
     kept = sum(file.stat().st_size == len("<html>what?</html>") for file in cache.iterdir())
-    assert (kept, any(file.suffix == ".coming" for file in cache.iterdir())) == (0, False)
+    assert (kept, any(file.suffix == ".unfinished" for file in cache.iterdir())) == (0, False)
 
 
 def is_refused(index: VideoIndex, size: int) -> bool:
@@ -444,7 +444,7 @@ def test_a_server_that_does_not_give_an_index_has_none(
     status: int, folder: Path, server: ObjectServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Some tell nobody who may not list them that an object is missing, some (0) answer nobody."""
-    monkeypatch.setattr("videoload.storage.index_file.OBJECT_S", 0.2)
+    monkeypatch.setattr("videoload.storage.dataset_index.OBJECT_S", 0.2)
     server.statuses[NAME] = status
     assert decoded(server.url, folder) == decoded(folder, folder, index=False)
 
@@ -459,7 +459,7 @@ def test_an_index_that_was_late_once_is_waited_for_in_the_next_training(
         opened.execute("DELETE FROM indexes WHERE path = ?", (LONG.encode(),))
     opened.close()
     monkeypatch.setattr("videoload.storage.stores.SILENCE_S", 0.5)
-    monkeypatch.setattr("videoload.storage.index_file.OBJECT_S", 0.1)
+    monkeypatch.setattr("videoload.storage.dataset_index.OBJECT_S", 0.1)
     storage, server.statuses[NAME] = open_storage(server.url), status
     index = DatasetIndex(None, storage, None, index_software())
     assert index.version(LONG, wait=True) is None

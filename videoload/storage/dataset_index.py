@@ -1,11 +1,7 @@
 """The index of a set: what every host would find out of its files, in one file beside them.
 
-ROOT/.videoload-index is an SQLite file with the table of a host's cache (see `kept_rows`), and is
-never changed: another one takes its place. Of a bucket, each host fetches it once.
-
-**A row counts only for the very file**: its key is the version (`VideoFile.version`) of the file
-that it was made from, and its checksum covers both. A row of another file, of other software, or
-with another bit is none. So a wrong index costs time, and changes nothing.
+ROOT/.videoload-index is a `SetTable`, by the versions of the files (`VideoFile.version`). Of a
+bucket, each host fetches it once.
 """
 
 from __future__ import annotations
@@ -19,11 +15,9 @@ from concurrent.futures import Future
 from contextlib import nullcontext, suppress
 from enum import Enum, auto
 from functools import partial
-from hashlib import blake2b
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 from typing import BinaryIO, TypeVar
-from urllib.parse import quote
 
 from videoload.activity import reading
 from videoload.errors import FileReplacedError, StorageError, VideoError, printable
@@ -31,6 +25,15 @@ from videoload.logs import Log
 from videoload.storage.cache_directories import own_file, own_folder
 from videoload.storage.disk_quota import locked
 from videoload.storage.files import Storage
+from videoload.storage.index_table import (
+    NoIndexError,
+    OtherSoftwareError,
+    Row,
+    SetTable,
+    table_name,
+    unpack,
+)
+from videoload.storage.new_files import new_file
 from videoload.storage.remote import RemoteStorage
 from videoload.storage.roots import is_url
 from videoload.storage.shards import File
@@ -40,79 +43,9 @@ T = TypeVar("T")
 _log = Log(__name__)
 
 NAME = ".videoload-index"
-TABLE = (
-    "CREATE TABLE IF NOT EXISTS indexes "
-    "(path BLOB, identity BLOB, packed BLOB, UNIQUE (path, identity))"
-)
-SOFTWARE = b""  # the path of the row that names the software that wrote the file
-_MAX_ROW_BYTES = 64 << 20
 _MOST_BYTES = 64 << 30  # 10 million files' rows of 6 kB
 _MOST_OF_DISK = 0.25  # of what is free there
 _LOCK_S = 300.0  # that another process may take to fetch the file
-Row = tuple[bytes, bytes, bytes]  # path, version, packed
-
-
-def row_of(path: str, version: bytes) -> bytes:
-    """What the checksum of a row covers as well: a flipped bit may make it another file's row."""
-    return os.fsencode(path) + b"\0" + version
-
-
-class NoIndexError(Exception):
-    """A file is no index that can be used, for the reason that the message says."""
-
-
-class OtherSoftwareError(NoIndexError):
-    """It is one, and other software made it."""
-
-
-class IndexFile:
-    """An index of a set that is open for reading."""
-
-    def __init__(self, file: str | Path, software: str) -> None:
-        """Raises NoIndexError if it is none, or was made by other ``software``."""
-        where = quote(os.fsencode(Path(file).absolute()))
-        try:
-            self._opened = sqlite3.connect(
-                f"file:{where}?mode=ro&immutable=1", uri=True, check_same_thread=False
-            )
-            self._close = weakref.finalize(self, self._opened.close)  # it has several owners
-            self._opened.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MAX_ROW_BYTES)
-            made = self._opened.execute("SELECT sql FROM sqlite_schema WHERE sql NOT NULL")
-            if made.fetchall() != [(TABLE.replace("IF NOT EXISTS ", ""),)]:
-                raise ValueError("it has other tables")
-            [(_, _, version)] = self._rows(SOFTWARE)
-        except (sqlite3.Error, ValueError) as error:
-            raise NoIndexError(f"it is not a videoload index ({error})") from None
-        if version != software.encode():
-            raise OtherSoftwareError(
-                "another software version wrote it; run `videoload index` again"
-            )
-
-    def rows(self, path: str) -> list[Row]:
-        """The rows of a file, by its path below the set's root. Raises sqlite3.Error."""
-        return self._rows(os.fsencode(path))
-
-    def _rows(self, path: bytes) -> list[Row]:
-        found = self._opened.execute("SELECT * FROM indexes WHERE path = ? LIMIT 1", [path])
-        return [row for row in found if all(isinstance(cell, bytes) for cell in row)]
-
-    def paths(self) -> list[str]:
-        """The paths of all files that it has rows of. Raises sqlite3.Error."""
-        found = self._opened.execute("SELECT DISTINCT path FROM indexes WHERE path != x''")
-        return [os.fsdecode(path) for (path,) in found if isinstance(path, bytes)]
-
-    def has_folder(self, folder: str) -> bool:
-        """Whether it has rows of files in a folder, which ends with a slash. Raises
-        sqlite3.Error."""
-        range_ = [os.fsencode(folder), os.fsencode(folder[:-1] + "0")]  # "0" follows "/"
-        found = self._opened.execute(
-            "SELECT 1 FROM indexes WHERE path > ? AND path < ? LIMIT 1", range_
-        )
-        return found.fetchone() is not None
-
-    def close(self) -> None:
-        """Close it. This also happens once it is no longer referenced."""
-        self._close()
 
 
 class Search(Enum):
@@ -160,9 +93,9 @@ class DatasetIndex:
         self._above, self._below = _between(str(storage.root), *self._where.rpartition("/")[::2])
         self._is_requested, self._cache, self._software = bool(requested), cache, software
         self.serve(storage)
-        self._opened: IndexFile | None = None
+        self._opened: SetTable | None = None
         self._search = Search.ABSENT if requested is False else Search.WANTED
-        self._coming: tuple[Fetcher, Future[IndexFile]] | None = None
+        self._coming: tuple[Fetcher, Future[SetTable]] | None = None
         self._unused: set[str] = set()  # paths whose rows are of other files, or wrong
 
     def serve(self, storage: Storage) -> None:
@@ -182,7 +115,7 @@ class DatasetIndex:
         return rows[-1][1] if rows else None
 
     def find(
-        self, path: str, file: File, read: Callable[[bytes, bytes], T], check: Callable[[T], None],
+        self, path: str, file: File, read: Callable[[bytes], T], check: Callable[[T], None],
         wait: bool,
     ) -> T | None:  # fmt: skip
         """What ``read`` makes of the row of a file as it is now, see `KeptRows.find`. Raises
@@ -191,7 +124,7 @@ class DatasetIndex:
         for name, of, packed in rows:
             with suppress(ValueError):
                 if of == version:
-                    found = read(packed, row_of(os.fsdecode(name), version))
+                    found = read(unpack(os.fsdecode(name), version, packed))
                     check(found)
                     return found
         if rows:
@@ -236,7 +169,7 @@ class DatasetIndex:
             self._give_up(error)
         return []
 
-    def _rows_in(self, opened: IndexFile, path: str) -> list[Row]:
+    def _rows_in(self, opened: SetTable, path: str) -> list[Row]:
         """The rows of a file, by its whole path below the set's root. If nobody knows where that
         is, all paths below the storage's root begin like the first one that is found. Raises
         sqlite3.Error."""
@@ -296,10 +229,10 @@ class DatasetIndex:
         self._search = Search.ABSENT if opened is None else Search.OPEN
         self._opened, self._coming = opened, None
 
-    def _found(self, storage: Storage) -> IndexFile | None:
+    def _found(self, storage: Storage) -> SetTable | None:
         if os.path.lexists(self._where):
             resolved = self._where if self._is_requested else storage.resolve(NAME).path
-            return IndexFile(resolved, self._software)
+            return SetTable(resolved, self._software)
         if self._is_requested:
             raise NoIndexError("there is no such file")
         return None
@@ -322,7 +255,7 @@ def _between(root: str, folder: str, name: str) -> tuple[str | None, str]:
     return None, ""
 
 
-def _fetch(fetcher: Fetcher, name: str, cache: str | None, software: str) -> IndexFile:
+def _fetch(fetcher: Fetcher, name: str, cache: str | None, software: str) -> SetTable:
     """Raises NoIndexError, StorageError, UnavailableError, OSError."""
     for _ in range(3):
         with suppress(FileReplacedError):  # another one has taken its place meanwhile
@@ -330,12 +263,11 @@ def _fetch(fetcher: Fetcher, name: str, cache: str | None, software: str) -> Ind
             if not size:
                 break
             get = partial(fetcher.get, name, 0, size, tag)
-            key = f"{fetcher.store.url}/{name}\n{size} {tag}".encode()
-            leaf = f"videoload-{blake2b(key, digest_size=16).hexdigest()}"
+            key = f"{fetcher.store.url}/{name}\n{size} {tag}"
             with nullcontext(cache) if cache else TemporaryDirectory(prefix="videoload-") as folder:
-                file = _kept(Path(os.path.realpath(folder), leaf), size, get)
+                file = _kept(Path(os.path.realpath(folder)), key, size, get)
                 try:
-                    return IndexFile(file, software)
+                    return SetTable(file, software)
                 except OtherSoftwareError:  # it is one: no other process needs to fetch it again
                     raise
                 except NoIndexError:
@@ -356,20 +288,15 @@ def _check_room(folder: Path, size: int) -> None:
         )
 
 
-def _kept(place: Path, size: int, get: Callable[[BinaryIO], object]) -> Path:
+def _kept(folder: Path, key: str, size: int, get: Callable[[BinaryIO], object]) -> Path:
     """What ``get`` writes, as a file of this host that one process writes for all. Raises what
     ``get`` raises, and OSError."""
-    file, coming = place.with_suffix(".sqlite"), place.with_suffix(".coming")
-    with own_folder(file.parent), locked(place.with_suffix(".lock"), _LOCK_S):
+    file, lock = folder / table_name(key), folder / table_name(key, "lock")
+    with own_folder(folder), locked(lock, _LOCK_S):
         found = own_file(file)
         if found is None or found.st_size != size:
-            _check_room(file.parent, size)
-            try:
-                coming.unlink(missing_ok=True)
-                with coming.open("xb") as new:
-                    get(new)
-                coming.replace(file)
-            finally:
-                coming.unlink(missing_ok=True)
+            _check_room(folder, size)
+            with new_file(file, alone=True) as new:
+                get(new)
         os.utime(file)  # it is in use
     return file
