@@ -55,6 +55,16 @@ def named(path: str) -> str:
     return printable(" + ".join(shown) + late)
 
 
+def count(number: int, noun: str, plural: str = "s") -> str:
+    """``1 worker``, ``2 workers``."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}{plural}"
+
+
+def some(names: Sequence[str]) -> str:
+    """The first five names."""
+    return ", ".join(names[:5]) + (f", ... {len(names) - 5} more" if len(names) > 5 else "")
+
+
 @contextmanager
 def errors_of(path: str) -> Iterator[None]:
     """Whatever goes wrong with a file of this path is a VideoError: FFmpeg, PyAV and the maths

@@ -17,10 +17,10 @@ from tests.support.digests import digests
 from tests.support.thorough import rest_nightly
 from tests.support.videos import KEYFRAME_EVERY, make_avi
 from videoload import Catalog, Client, ClipSpec, VideoError, decode_serially
+from videoload.catalog.sources import load
 from videoload.clips.rows import Clip
 from videoload.decoding.decoder import Decoder
 from videoload.tools.scan import scan
-from videoload.tools.sources import load
 
 PIECES = 11  # 10.avi comes after 9.avi
 FRAMES = (PIECES - 1) * KEYFRAME_EVERY + 5

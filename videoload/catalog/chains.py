@@ -7,8 +7,7 @@ import re
 from collections.abc import Sequence
 from itertools import pairwise
 
-from videoload.catalog.columns import some
-from videoload.errors import CatalogError, named
+from videoload.errors import CatalogError, named, some
 from videoload.logs import Log
 from videoload.storage.paths import joined
 

@@ -166,11 +166,6 @@ def names_in(
     return found
 
 
-def some(names: Sequence[str]) -> str:
-    """The first five names."""
-    return ", ".join(names[:5]) + (f", ... {len(names) - 5} more" if len(names) > 5 else "")
-
-
 def is_hidden(name: str) -> bool:
     """Whether a name is no part of a data set: hidden, or of the system."""
     return name.startswith(".") or name.lower() in _SYSTEM

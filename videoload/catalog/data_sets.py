@@ -14,13 +14,12 @@ from videoload.catalog.columns import (
     checked_names,
     class_names,
     normal_path,
-    some,
     text_lines,
 )
 from videoload.catalog.folders import sub_folders
 from videoload.catalog.table_rows import Rows
 from videoload.catalog.tables import read_table
-from videoload.errors import CatalogError
+from videoload.errors import CatalogError, some
 
 
 def read_list(list_file: PathLike, root: PathLike | None, classes: ClassNames | None) -> Listed:

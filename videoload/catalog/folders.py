@@ -27,9 +27,8 @@ from videoload.catalog.columns import (
     is_text_line,
     look_alike,
     names_in,
-    some,
 )
-from videoload.errors import CatalogError, StorageError, VideoError
+from videoload.errors import CatalogError, StorageError, VideoError, some
 from videoload.logs import Log
 from videoload.storage.cache_directories import cache_folder
 from videoload.storage.dataset_index import DatasetIndex

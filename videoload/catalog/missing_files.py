@@ -8,9 +8,9 @@ from collections.abc import Iterable, Sequence
 from itertools import chain
 from pathlib import Path
 
-from videoload.catalog.columns import PathLike, some
+from videoload.catalog.columns import PathLike
 from videoload.catalog.folders import Found, in_archives, members_of
-from videoload.errors import CatalogError
+from videoload.errors import CatalogError, some
 from videoload.logs import Log
 from videoload.storage.files import file_like
 from videoload.storage.paths import joined, pieces_of

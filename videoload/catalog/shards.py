@@ -20,12 +20,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from videoload.catalog.columns import Listed, PathLike, is_list, is_text_line, some
+from videoload.catalog.columns import Listed, PathLike, is_list, is_text_line
 from videoload.catalog.fields import cells_in, fields_in, requested, roles_of
 from videoload.catalog.folders import SUFFIXES, in_archives, open_root, refusing
 from videoload.catalog.table_rows import Rows
 from videoload.catalog.tables import PLACES, PartColumns, TargetColumns, read_table
-from videoload.errors import CatalogError
+from videoload.errors import CatalogError, some
 from videoload.logs import Log
 from videoload.storage.archives import Member, Read, member_at
 from videoload.storage.files import Storage, VideoFile

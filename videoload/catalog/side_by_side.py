@@ -13,11 +13,11 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
-from videoload.catalog.columns import names_in, some
+from videoload.catalog.columns import names_in
 from videoload.catalog.table import Table
 from videoload.clips.rows import MAX_PATHS
 from videoload.clips.sample_spec import By, SampleParts
-from videoload.errors import CatalogError, named
+from videoload.errors import CatalogError, named, some
 from videoload.storage.paths import SEPARATOR, with_offsets
 
 Offset = float | Sequence[float] | npt.NDArray[np.floating[Any]]

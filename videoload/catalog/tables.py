@@ -37,7 +37,6 @@ from videoload.catalog.columns import (
     is_number,
     look_alike,
     normal_path,
-    some,
 )
 from videoload.catalog.folders import open_root
 from videoload.catalog.missing_files import check_there, find_by_name, root_of
@@ -56,7 +55,7 @@ from videoload.catalog.table_rows import (
 )
 from videoload.catalog.targets import OneOf
 from videoload.clips.rows import COLUMNS
-from videoload.errors import CatalogError
+from videoload.errors import CatalogError, some
 from videoload.logs import Log
 from videoload.storage.content import fingerprint_in
 

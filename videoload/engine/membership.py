@@ -29,9 +29,8 @@ from cachetools import LRUCache
 
 from videoload.engine.listener import Listener
 from videoload.engine.stats import WorkerRecord
-from videoload.engine.waiting import count
 from videoload.engine.work import WorkTimer
-from videoload.errors import WorkerError, printable
+from videoload.errors import WorkerError, count, printable
 from videoload.logs import Log, RateLimitedLog
 from videoload.scheduler.commands import Warn
 from videoload.scheduler.pool import SILENCE_S

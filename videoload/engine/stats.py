@@ -12,9 +12,8 @@ import math
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from videoload.engine.waiting import count
 from videoload.engine.work import NO_WORK, Work
-from videoload.errors import BadVideo
+from videoload.errors import BadVideo, count
 
 
 @dataclass(frozen=True, slots=True)

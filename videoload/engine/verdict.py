@@ -20,8 +20,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from videoload.engine.stats import WorkerRecord
-from videoload.engine.waiting import Figures, count
+from videoload.engine.waiting import Figures
 from videoload.engine.work import Work, total
+from videoload.errors import count
 
 # "": nothing was read yet.
 Bottleneck = Literal["", "trainer", "decoding", "storage", "network", "workers", "function"]

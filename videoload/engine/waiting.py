@@ -122,8 +122,3 @@ def _covered(spans: Iterable[tuple[float, float]]) -> float:
         covered += max(0.0, end - max(begin, until))
         until = max(until, end)
     return covered
-
-
-def count(number: int, noun: str, plural: str = "s") -> str:
-    """``1 worker``, ``2 workers``."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}{plural}"

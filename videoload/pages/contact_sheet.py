@@ -22,8 +22,7 @@ from videoload.catalog.table import class_name
 from videoload.catalog.targets import Marks, PerFrame, values_of
 from videoload.clips.clip_spec import ClipSpec, clip_shape, is_padded
 from videoload.clips.sample_spec import SampleSpec, Shape, with_shape
-from videoload.engine.waiting import count
-from videoload.errors import SpecError, VideoloadError, named
+from videoload.errors import SpecError, VideoloadError, count, named
 from videoload.plan.batches import BatchWithInfo
 from videoload.storage.new_files import new_file
 from videoload.storage.paths import parts_of

@@ -57,12 +57,12 @@ def check_place(file: Path) -> None:
 
 @contextmanager
 def writing(place: object) -> Iterator[None]:
-    """An OSError in here becomes a VideoloadError that names its file, or else this place."""
+    """An OSError in here becomes a VideoloadError that names this place: a new file has another
+    name until it is whole, and a full disk names none."""
     try:
         yield
-    except OSError as error:  # that of a full disk names no file
-        what = error.filename or place
-        raise VideoloadError(f"cannot write {what}: {error.strerror or error}") from None
+    except OSError as error:
+        raise VideoloadError(f"cannot write {place}: {error.strerror or error}") from None
 
 
 def _beside(file: Path, number: str) -> Path:

@@ -14,7 +14,7 @@ import numpy as np
 
 from videoload.catalog import splitting
 from videoload.clips.regions import scaled_size
-from videoload.engine.waiting import count
+from videoload.errors import count
 from videoload.plan.bucket_search import fewest_buckets, fewest_sizes
 from videoload.storage.paths import pieces_of
 from videoload.tools.scan import ScanRow

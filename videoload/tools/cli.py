@@ -146,9 +146,9 @@ def scan(
     are slow to seek in, classes out of balance, duplicates. Trainings on this host use the indexes
     that it makes.
     """
+    from videoload.catalog import sources
     from videoload.host import cores
-    from videoload.storage.cache_directories import cache_folder
-    from videoload.tools import advice, sources
+    from videoload.tools import advice
     from videoload.tools import scan as scanning
     from videoload.tools import scan_report as report
     from videoload.tools import scan_table as tables
@@ -165,7 +165,7 @@ def scan(
             processes=workers or cores(),
             output=output,
             on_row=advance,
-            cache=cache_folder(cache),
+            cache=cache,
         )
     if index:
         cli_index.write(catalog, None, workers=workers, cache=cache)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import sys
 from contextlib import suppress
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,11 +14,10 @@ from videoload.errors import SpecError
 from videoload.tools.verbosity import Verbose
 
 if TYPE_CHECKING:
-    from videoload.clips.clip_spec import ClipSpec
+    from videoload import ClipSpec
 
 _CLIP = "frames=16, stride=2, resize=128, size=(112, 112), sampling=random"
 _STREAM = "batch_size=8, shuffle=True, seed=0, drop_remainder=False"
-_ENDLESS = 1 << 30  # epochs
 
 Source = Annotated[
     str,
@@ -76,26 +74,20 @@ def preview(
     Each clip is a row of frames, each below the number of its source frame. Class and file stand
     beside them. Needs Pillow (`pip install pillow`).
     """
-    from videoload.client.serial import decode_serially, sized
+    from videoload import Client
+    from videoload.catalog import sources
     from videoload.clips import call_text
-    from videoload.clips.sample_spec import one_clip
-    from videoload.pages import contact_sheet
-    from videoload.plan.options import DEFAULTS
-    from videoload.tools import sources
 
     spec = parse_clip(clip, _CLIP)
     import_from_here()
-    known = ["batch_size", *DEFAULTS]
+    known = [*inspect.signature(Client.stream).parameters][3:]  # behind the clip
     options = call_text.parse(stream, known, "--stream")
     if "batch_frames" not in options:
         options.setdefault("batch_size", 8)
-    contact_sheet.check(output, one_clip(spec))
     catalog = sources.load(videos, root, table=table, classes=classes)
-    drawn = sized(catalog, spec)
-    shown = decode_serially(
-        catalog, drawn.given, **options, start_step=step, epochs=_ENDLESS, info=True
-    )
-    clips = contact_sheet.save(output, islice(shown, batches), catalog, drawn)
+    with Client() as client:
+        shown = client.stream(catalog, spec, **options)
+        clips = shown.preview(output, batches, start_step=step)
     typer.echo(f"{output}: {clips} clips, from step {step}")
 
 
@@ -107,8 +99,9 @@ def import_from_here() -> None:
 
 def parse_clip(text: str, example: str, **defaults: Any) -> ClipSpec:
     """What ``--clip`` says. Raises SpecError."""
+    from videoload import ClipSpec
     from videoload.clips import call_text
-    from videoload.clips.clip_spec import ClipSpec, say_frames
+    from videoload.clips.clip_spec import say_frames
 
     given = call_text.parse(text, list(inspect.signature(ClipSpec).parameters), "--clip")
     if not say_frames(given):

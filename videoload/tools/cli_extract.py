@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from videoload.errors import SpecError
 from videoload.tools.cli_batches import (
     CatalogRoot,
     Source,
@@ -70,16 +71,16 @@ def extract(
     command resumes (with --name, if the model is a function). Exit status 1 if a file cannot be
     decoded.
     """
-    from videoload.client.client import Client
-    from videoload.clips.choices import function_name
+    from videoload import Client
+    from videoload.catalog import sources
     from videoload.decoding.functions import Functions
     from videoload.errors import named
     from videoload.plan import quarantine
-    from videoload.tools import sources
     from videoload.tools.predict import predict
 
     spec = parse_clip(clip, _CLIP, sampling="dense")
-    function_name("--model", model)
+    if not all(model.partition(":")):
+        raise SpecError(f"--model must be like mymodel:score, got {model!r}")
     import_from_here()
     found = Functions(None).find(model, "model").function
     names = None if classes is None else classes.read_text(encoding="utf-8").splitlines()

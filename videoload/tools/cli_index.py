@@ -15,7 +15,7 @@ from videoload.tools.cli_workers import CacheFolder
 from videoload.tools.verbosity import Verbose, progress_bar, say
 
 if TYPE_CHECKING:
-    from videoload.catalog.catalog import Catalog
+    from videoload import Catalog
 
 
 def index(
@@ -53,7 +53,7 @@ def index(
     Run it again when files were added: it reads those that are new or have changed. A call that was
     stopped resumes where it was.
     """
-    from videoload.tools import sources
+    from videoload.catalog import sources
 
     catalog = sources.load(videos, root, table=table, is_labelled=False)
     k, _, n = part.partition("/")
@@ -75,7 +75,6 @@ def write(
 ) -> None:
     """Write the index of a catalog's files, and say so. Raises VideoloadError."""
     from videoload.host import cores
-    from videoload.storage.cache_directories import cache_folder
     from videoload.tools.indexing import make_index
 
     with ExitStack() as stack:
@@ -85,7 +84,7 @@ def write(
 
         made = make_index(
             catalog, None if out is None else str(out), processes=workers or cores(),
-            cache=cache_folder(cache), others=others, part=part, begin=begin,
+            cache=cache, others=others, part=part, begin=begin,
         )  # fmt: skip
     for video in made.bad:
         say(f"{video.path}: {video.reason}")

@@ -3,26 +3,17 @@
 from __future__ import annotations
 
 import logging
-import os
-from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
 from videoload.arguments import MAX_PROCESSES
 from videoload.errors import VideoloadError
-from videoload.logs import Log, log_to_stderr
+from videoload.logs import log_to_stderr
 from videoload.native import REACHES, switch_off
 from videoload.tools.help_page import SERVICE, STORAGE
 from videoload.tools.verbosity import Verbose
-
-if TYPE_CHECKING:
-    from videoload.storage.cache_directories import CacheDirectories
-
-_log = Log(__name__)
-
-_LOOK_S = 5.0  # for a look at the root, before workers are started that wait for it
 
 Connect = Annotated[
     list[str],
@@ -164,73 +155,18 @@ def worker(
     An environment variable can set each option: `VIDEOLOAD_` and the name in capitals, with spaces
     between several values. A flag on the command line takes precedence.
     """
-    from videoload.host import cores
-    from videoload.storage.cache_directories import CacheDirectories, cache_folder
-    from videoload.storage.roots import index_of, is_url
-    from videoload.storage.stores import check_extra
-    from videoload.wire.private_messages import WorkerSettings
-    from videoload.wire.sockets import check_dial
-    from videoload.worker.keep_running import keep_running
+    from videoload.worker.serving import serve
 
-    for address in connect:
-        check_dial(address, keys=keys, insecure=insecure)
-    if is_url(root):
-        check_extra(root)
-    for module in allow or []:
-        _check_module(module)
     for name in without or []:
         if name not in REACHES:
             raise VideoloadError(f"--without {name}: not one of {', '.join(REACHES)}")
-    folders = CacheDirectories.of(
-        cache_folder(cache), file_cache, file_cache_gb, frame_store, frame_store_gb, index_of(index)
-    )
-    log_to_stderr("videoload worker", log_format, logging.INFO)
-    videos = _looked_at(root, folders)
-    settings = WorkerSettings(
-        connect,
-        root=videos,
-        keys=None if keys is None else os.path.realpath(keys),
-        insecure=insecure,
-        transforms=allow or [],
-        folders=folders,
-        log_format=log_format,
-    )
     switch_off(*(without or []))
+    log_to_stderr("videoload worker", log_format, logging.INFO)
     raise typer.Exit(
-        keep_running(workers or processes or cores(), settings, metrics_port=metrics_port)
-    )
-
-
-def _looked_at(root: str, folders: CacheDirectories) -> str:
-    """The root as workers take it. A folder that does not answer is theirs to wait for: their
-    trainers hear of that. Raises VideoloadError."""
-    from videoload.catalog.folders import holds_videos, open_root
-    from videoload.storage.daemon_pool import DaemonPool
-    from videoload.storage.roots import is_url
-
-    def look() -> Path | str:
-        if not is_url(root) and not Path(root).is_dir():
-            raise VideoloadError(f"--root {root}: no such folder")
-        videos = open_root(root)
-        folders.beside(videos)
-        if isinstance(videos, Path) and not holds_videos(videos):
-            _log.warning("no video lies below --root %s: is it the right one, and mounted?", root)
-        return videos
-
-    try:
-        return str(DaemonPool("root", 1).start(look).result(_LOOK_S))
-    except TimeoutError:
-        _log.warning("--root %s does not answer; the workers wait for it", root)
-        return str(Path(root).absolute())
-
-
-def _check_module(name: str) -> None:
-    try:
-        found = find_spec(name)
-    except Exception:  # its package may raise anything while it is imported
-        found = None
-    if found is None:
-        raise VideoloadError(
-            f"--allow {name}: there is no such module on this host; install it, or add its folder "
-            "to PYTHONPATH"
+        serve(
+            connect, root, workers=workers or processes, keys=keys, insecure=insecure,
+            allow=allow or [], cache=cache, file_cache=(file_cache, file_cache_gb),
+            frame_store=(frame_store, frame_store_gb), index=index, metrics_port=metrics_port,
+            log_format=log_format,
         )
+    )  # fmt: skip

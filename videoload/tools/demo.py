@@ -27,13 +27,8 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from videoload.catalog.catalog import Catalog
-from videoload.catalog.columns import some
-from videoload.client.client import Client
-from videoload.client.serial import decode_serially
-from videoload.clips.clip_spec import ClipSpec
-from videoload.engine.waiting import count
-from videoload.errors import SpecError, VideoloadError, printable
+from videoload import Catalog, Client, ClipSpec, decode_serially
+from videoload.errors import SpecError, VideoloadError, count, printable, some
 from videoload.frameworks import tfdata
 from videoload.frameworks.interrupts import INTERRUPTS
 from videoload.host import cores

@@ -8,20 +8,16 @@ class, several labels (multi-hot), or numbers.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal, NamedTuple, Unpack
 
 import numpy as np
 import numpy.typing as npt
 
-from videoload.catalog.catalog import Catalog
-from videoload.catalog.columns import some
-from videoload.client.client import Client
-from videoload.client.stream import readers_of
+from videoload import Catalog, Client, ClipSpec
 from videoload.clips.clip_spec import is_padded
-from videoload.clips.sample_spec import GivenSpec
-from videoload.errors import BadVideo, SpecError, VideoloadError, named
+from videoload.errors import BadVideo, SpecError, VideoloadError, count, named, some
 from videoload.plan.options import StreamOptions, takes_options
 
 Average = Literal["scores", "softmax"]
@@ -60,7 +56,7 @@ class Evaluation(NamedTuple):
     def accuracy(self) -> float:
         """Return the share of the videos, 0 to 1, whose class has the highest score. Of equal
         scores, the one of the class with the lower number counts."""
-        self._only("class")
+        self._only_classes()
         return float((self.scores.argmax(axis=1) == self.labels).mean())
 
     def confusion(self) -> Ints:
@@ -70,41 +66,21 @@ class Evaluation(NamedTuple):
             int64 [classes, classes]: a row for each label, a column for each class that has the
             highest score. The diagonal is what is right.
         """
-        self._only("class")
+        self._only_classes()
         found = np.zeros((self._classes, self._classes), np.int64)
         np.add.at(found, (self.labels, self.scores.argmax(axis=1)), 1)
         return found
-
-    def mae(self) -> Floats:
-        """Return the mean absolute error of each number, float64 [K]."""
-        return np.asarray(np.abs(self._errors).mean(axis=0))
-
-    def rmse(self) -> Floats:
-        """Return the root of the mean squared error of each number, float64 [K]."""
-        return np.asarray(np.sqrt((self._errors**2).mean(axis=0)))
-
-    def r2(self) -> Floats:
-        """Return the share of each number's variance that the model explains (R squared).
-
-        Returns:
-            float64 [K]: 1 is best, 0 is as good as the mean; NaN if all videos have one value.
-        """
-        left = (self._errors**2).sum(axis=0)
-        there = ((self.labels - self.labels.mean(axis=0)) ** 2).sum(axis=0)
-        return np.where(there > 0, 1 - left / np.where(there > 0, there, 1), np.nan)
 
     @property
     def _classes(self) -> int:
         return max(int(self.scores.shape[1]), len(self.classes))
 
-    @property
-    def _errors(self) -> Floats:
-        self._only("numbers")
-        return np.asarray(self.scores - self.labels)
-
-    def _only(self, kind: Kind) -> None:
-        if self.kind != kind:
-            raise SpecError(f'this is an evaluation of "{self.kind}", which has no such measure')
+    def _only_classes(self) -> None:
+        if self.kind != "class":
+            raise SpecError(
+                f'this is an evaluation of "{self.kind}": give its labels and scores to a measure '
+                "of scikit-learn"
+            )
 
     def __repr__(self) -> str:
         if not len(self.video):
@@ -112,15 +88,11 @@ class Evaluation(NamedTuple):
         least, most = int(self.clips.min()), int(self.clips.max())
         clips = f"{most}" if least == most else f"{least} to {most}"
         noun = "clip" if most == 1 else "clips"
-        what = {"class": f"in {self._classes} classes"}.get(
-            self.kind, f"with {self.scores.shape[1]} {self.kind}"
-        )
+        of_each = count(self.scores.shape[1], self.kind.removesuffix("s"))
+        what = f"in {self._classes} classes" if self.kind == "class" else f"with {of_each}"
         lines = [f"Evaluation of {len(self.video)} videos {what}, {clips} {noun} each"]
         if self.kind == "class":
             lines.append(f"accuracy {self.accuracy():.1%}")
-        elif self.kind == "numbers":
-            columns = zip(self.mae(), self.rmse(), self.r2(), strict=True)
-            lines += ["MAE {:.4g}, RMSE {:.4g}, R2 {:.3g}".format(*column) for column in columns]
         if self.failed:
             lines.append(f"{len(self.failed)} files cannot be decoded, as {self.failed[0].path}")
         return "\n".join(lines)
@@ -131,7 +103,7 @@ def evaluate(
     model: Any,
     client: Client,
     catalog: Catalog,
-    clip: GivenSpec,
+    clip: ClipSpec | Mapping[str, ClipSpec],
     batch_size: int | None = 8,
     *,
     average: Average = "scores",
@@ -145,9 +117,9 @@ def evaluate(
         >>> 0 <= found.accuracy() <= 1
         True
 
-    What is measured follows from the catalog. Classes: accuracy and confusion. Numbers: MAE, RMSE
-    and R2 of each. Targets of 0 and 1 in several columns (multi-hot), and all other measures: give
-    ``labels`` and ``scores`` to scikit-learn.
+    What is measured follows from the catalog. Classes have accuracy and confusion. For all other
+    measures, and for numbers and targets of 0 and 1 in several columns (multi-hot), give ``labels``
+    and ``scores`` to scikit-learn.
 
     Args:
         model: A Keras model; or a function that is called with the clips of a batch, an array [B,
@@ -180,10 +152,10 @@ def evaluate(
     stream = client.stream(catalog, clip, batch_size, **options)
     score = scores_of(model, average if average == "softmax" else None)
     inputs = getattr(model, "inputs", None)
-    spec = readers_of(stream).spec
-    masked = "" in spec.clips and is_padded(spec.leader)
+    parts = stream.clip if isinstance(stream.clip, Mapping) else {"": stream.clip}
+    masked = "" in parts and is_padded(parts[""])
     masked = masked and (inputs is None or len(inputs) > 1)
-    check_inputs(model, parts=len(spec.clips), masked=masked)
+    check_inputs(model, parts=len(parts), masked=masked)
 
     def scored() -> Iterable[tuple[Ints, Scores]]:
         for clips, _, info in stream.batches(0, info=True):

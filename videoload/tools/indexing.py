@@ -14,14 +14,12 @@ from functools import partial
 from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
-from videoload.catalog.catalog import Catalog
-from videoload.client.client import Client
-from videoload.clips.clip_spec import ClipSpec
-from videoload.clips.tasks import Count
+from videoload import Catalog, Client, ClipSpec, Count
 from videoload.errors import BadVideo, FileReplacedError, VideoError, VideoloadError
 from videoload.reading.index import VideoIndex
+from videoload.storage.cache_directories import cache_folder
 from videoload.storage.dataset_index import NAME, DatasetIndex
 from videoload.storage.files import Storage
 from videoload.storage.index_table import (
@@ -55,7 +53,7 @@ def make_index(
     out: str | None = None,
     *,
     processes: int,
-    cache: str | None = None,
+    cache: str | Path | Literal[False] | None = False,
     others: Sequence[str] = (),
     part: tuple[int, int] = (0, 1),
     begin: Callable[[int], Callable[[], None]] = lambda files: lambda: None,
@@ -66,7 +64,7 @@ def make_index(
         catalog: It needs its root.
         out: A file; None: beside the videos.
         processes: How many read.
-        cache: The folder of the cache, from which a stopped call resumes.
+        cache: Where a stopped call resumes from, as in `Client`. Default False: from nowhere.
         others: More indexes whose rows are used.
         part: (k, n): only every n-th file, from the k-th on.
         begin: Called with the number of files that have to be read. What it returns is called after
@@ -85,10 +83,10 @@ def make_index(
             _check_index("--add", other)
     every = dict.fromkeys(file for path in catalog.paths for file in files_of(path))
     paths = list(every)[part[0] :: part[1]]
-    if cache is not None:
-        Path(cache).mkdir(mode=0o700, parents=True, exist_ok=True)
-    with TemporaryDirectory(prefix="videoload-", dir=cache) as room:
-        folder = cache or room
+    if (kept := cache_folder(cache)) is not None:
+        Path(kept).mkdir(mode=0o700, parents=True, exist_ok=True)
+    with TemporaryDirectory(prefix="videoload-", dir=kept) as room:
+        folder = kept or room
         find = partial(_row, *_sources(root, paths, folder, [out, *others]))
         left = [path for path in paths if find(path) is None]
         bad = _read(Catalog(left, root=root), processes, folder, begin(len(left))) if left else []

@@ -18,22 +18,14 @@ import numpy.typing as npt
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TimeRemainingColumn
 
+from videoload import Catalog, Client, ClipSpec, Stream
 from videoload.arguments import suggests, whole
-from videoload.catalog.catalog import Catalog
-from videoload.client.client import Client
-from videoload.client.stream import Stream, readers_of
-from videoload.clips.clip_spec import (
-    ClipSpec,
-    crops_of,
-    dense_hop,
-    hop_seconds,
-    varies_by,
-)
+from videoload.client.stream import readers_of
+from videoload.clips.clip_spec import crops_of, dense_hop, hop_seconds, varies_by
 from videoload.clips.rows import Video
 from videoload.errors import BadVideo, SpecError, TooManyBadVideos, named
 from videoload.logs import Log
 from videoload.plan.batches import BatchInfo
-from videoload.plan.options import StreamOptions
 from videoload.plan.windows import windows_of
 from videoload.tools.evaluation import Average, check_inputs, scores_of
 from videoload.tools.predict_windows import FileScores, Ints, Layout, Scores, Stitcher, Windows
@@ -141,7 +133,7 @@ def predict(
     if kept and of_model is None:
         _log.warning("this model cannot be identified: a later run does all rows again. "
                      "Give both runs the same name= to keep them")  # fmt: skip
-    how: StreamOptions = {"on_error": "skip", "max_bad": 1.0}
+    how: Any = {"on_error": "skip", "max_bad": 1.0}
     if spec.size is None:  # no window is counted for that
         any_clip = replace(spec, sampling="center", hop=None, hop_s=None, edges=None, offsets=None)
         found = client.stream(catalog, any_clip, batch_size, **how).clip

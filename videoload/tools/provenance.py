@@ -11,13 +11,10 @@ from typing import Any
 from msgspec.msgpack import encode
 from xxhash import xxh3_64, xxh3_64_hexdigest
 
-from videoload.catalog.catalog import Catalog
+from videoload import Catalog, Client, ClipSpec, Identify
 from videoload.catalog.crop_boxes import rows_for_workers
 from videoload.catalog.joining import whole_files
-from videoload.client.client import Client
-from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.sample_spec import one_clip
-from videoload.clips.tasks import Identify
 from videoload.errors import VideoError
 from videoload.storage.paths import pieces_of
 from videoload.tools.journal import Provenance

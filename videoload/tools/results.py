@@ -20,7 +20,7 @@ from typing import BinaryIO, NamedTuple
 
 import numpy as np
 
-from videoload.catalog.catalog import Catalog
+from videoload import Catalog
 from videoload.catalog.table_rows import escaped
 from videoload.clips.rows import Video
 from videoload.errors import SpecError

@@ -14,18 +14,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, closing, suppress
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 from xxhash import xxh3_64_hexdigest
 
-from videoload.catalog.catalog import Catalog
+from videoload import Catalog, Client, Report
 from videoload.catalog.joining import whole_files
-from videoload.catalog.table import class_name
 from videoload.catalog.table_rows import escaped
 from videoload.catalog.tables import classes_file
-from videoload.client.client import Client
-from videoload.clips.tasks import Report
 from videoload.errors import CatalogError, VideoError, VideoloadError
 from videoload.storage.files import status_of
 from videoload.storage.new_files import writing
@@ -99,13 +96,13 @@ def scan(
     processes: int,
     output: Path | None = None,
     on_row: Callable[[], None] = lambda: None,
-    cache: str | None = None,
+    cache: Path | Literal[False] | None = False,
 ) -> list[ScanRow]:
     """Decode every file of ``catalog`` once. Returns a row per file, in the catalog's order; the
     table ``output`` gets a row per segment.
 
-    ``on_row`` is called after each file; ``cache`` is the folder of an `IndexCache`. Raises
-    VideoloadError.
+    ``on_row`` is called after each file; ``cache`` is where indexes are kept, as in `Client`.
+    Raises VideoloadError.
     """
     if catalog.root is None:
         raise VideoloadError("a scan needs the videos: give their root")
@@ -113,7 +110,7 @@ def scan(
         raise VideoloadError("videos with several labels: a scan writes one label for each")
     labels: dict[str, str] = {}
     for video in catalog:
-        labels.setdefault(video.path, class_name(catalog.classes, video.label))
+        labels.setdefault(video.path, _class_of(catalog, video.label))
     found: dict[str, Facts] = {}
     with ExitStack() as stack:
         table = None if output is None else stack.enter_context(closing(ScanTable(output)))
@@ -148,21 +145,25 @@ def segments_of(catalog: Catalog, rows: Mapping[str, ScanRow]) -> list[ScanRow]:
     """A row for each segment, by the rows of the files by their paths."""
     return [
         replace(
-            rows[video.path], label=class_name(catalog.classes, video.label),
+            rows[video.path], label=_class_of(catalog, video.label),
             start=video.start or None, end=video.end, start_s=video.start_s, end_s=video.end_s,
         )
         for video in catalog
     ]  # fmt: skip
 
 
+def _class_of(catalog: Catalog, label: int) -> str:
+    return catalog.classes[label] if label >= 0 else ""
+
+
 def _decode_all(
-    catalog: Catalog, paths: list[str], processes: int, cache: str | None
+    catalog: Catalog, paths: list[str], processes: int, cache: Path | Literal[False] | None
 ) -> Iterator[tuple[str, Facts]]:
     if not paths:
         return
     with Client(
         min(processes, len(paths)),
-        cache=cache or False,
+        cache=cache,
         stall_s=STALL_S,
         storage_timeout_s=AWAY_S,
     ) as client:

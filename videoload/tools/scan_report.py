@@ -11,9 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from videoload.decoding import recording
-from videoload.engine.waiting import count
-from videoload.errors import VideoloadError, named
+from videoload import open as open_video
+from videoload.errors import VideoloadError, count, named
 from videoload.pages.page import page, picture
 from videoload.storage import new_files
 from videoload.storage.new_files import new_file, writing
@@ -62,7 +61,7 @@ class _Pictures:
         if self.root is not None and row.frames and self.left > 0:
             with (
                 suppress(VideoloadError),
-                recording.open(f"{self.root}/{row.path}", resize=_SIDE) as of,
+                open_video(f"{self.root}/{row.path}", resize=_SIDE) as of,
             ):
                 found = picture(of[len(of) // 2])
         self.left -= len(found)

@@ -14,8 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from videoload.catalog.tables import classes_file
-from videoload.engine.waiting import count
-from videoload.errors import named, printable
+from videoload.errors import count, named, printable
 from videoload.tools import advice
 from videoload.tools.scan import ScanRow, bad_file
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from videoload import CatalogError, VideoloadError
-from videoload.tools import sources
+from videoload.catalog import sources
 
 
 def make(root: Path, *names: str) -> Path:
