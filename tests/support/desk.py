@@ -1,4 +1,4 @@
-"""A lease table with a clock, in short words: what happens, and what is so afterwards."""
+"""A scheduler with a clock, in short words: what happens, and what is so afterwards."""
 
 import math
 from collections import defaultdict
@@ -17,7 +17,9 @@ from videoload.plan.batches import Sample
 from videoload.plan.options import checked_options
 from videoload.plan.plan import Plan, Pool
 from videoload.plan.quarantine import Quarantine
+from videoload.scheduler import events
 from videoload.scheduler.commands import Command, Grant, Identify, Ready, Stop
+from videoload.scheduler.events import Event
 from videoload.scheduler.records import Stream, Worker
 from videoload.scheduler.scheduler import Scheduler
 
@@ -79,6 +81,7 @@ class Desk:
     ) -> None:
         self.table = Scheduler(credit=credit, stall_s=STALL_S, silence_s=SILENCE_S)
         self.now = 0.0
+        self._commands: list[Command] = []
         self.said: list[Command] = []
         self.asked: list[int] = []
         self.ready: dict[tuple[int, int], Ready] = {}
@@ -95,7 +98,7 @@ class Desk:
 
     def stream(self, number: int, **stream: Any) -> None:
         self.streams[number] = a_stream(number, **{"frame_s": 0.001, **stream})
-        self.table.add_stream(self.streams[number])
+        self.tell(events.StreamAdded(self.streams[number]))
 
     def join(self, *workers: str) -> None:
         for name in workers:
@@ -104,26 +107,26 @@ class Desk:
                 name, local=name.isupper(), joined=self.now, copy=copy or None,
                 host=host.rpartition("/")[0] or None, fetches=name.endswith("//"),
             )  # fmt: skip
-            self.table.worker_joined(self.workers[name])
+            self.tell(events.WorkerJoined(self.workers[name]))
         self._obey()
 
     def start(self, reader: int = 10, *, steps: int | range = 100, stream: int = 0) -> None:
         steps = range(steps) if isinstance(steps, int) else steps
-        self.table.start_reader(stream, reader, steps.start, steps.stop)
+        self.tell(events.ReaderBegan(stream, reader, steps))
         self._obey()
 
     def want(self, reader: int = 10) -> None:
-        self.table.wanted(reader)
+        self.tell(events.BatchWanted(reader))
         self._obey()
 
     def end(self, reader: int = 10) -> None:
-        self.table.end_reader(reader)
+        self.tell(events.ReaderEnded(reader))
         self._obey()
 
     def slot_back(self, *steps: int, reader: int = 10, stream: int = 0) -> None:
         """The consumer is done with these batches."""
         for step in steps:
-            self.table.slot_back(stream, self.ready[reader, step].slot)
+            self.tell(events.SlotBack(stream, self.ready[reader, step].slot))
         self._obey()
 
     def answer(self, *workers: str, clip_s: float = 0.0, waited_s: float = 0.0) -> None:
@@ -136,7 +139,8 @@ class Desk:
             self.leases[lease.worker].remove(lease)
         if (known := self.table.lease(lease.worker, lease.lease)) is not None:
             decode_s = clip_s * len(lease.samples)
-            self.table.answered(known, ordinals(lease.samples), decode_s, waited_s)
+            info, files = ordinals(lease.samples), lease.files or ()
+            self.tell(events.Answered(known, info, decode_s, waited_s, files))
         self._obey()
 
     def answer_all(self, *workers: str, clip_s: float = 0.0) -> list[Grant]:
@@ -164,13 +168,13 @@ class Desk:
         if lease in self.leases[lease.worker]:
             self.leases[lease.worker].remove(lease)
         if (known := self.table.lease(lease.worker, lease.lease)) is not None:
-            self.table.failed(known, at, reason, fault, file)
+            self.tell(events.Failed(known, at, reason, fault, file))
         self._obey()
 
     def leave(self, *workers: str, died: bool = False, at_work: int | None = None) -> None:
         for worker in workers:
             self.leases.pop(worker, None)
-            self.table.worker_left(worker, died=died, at_work=at_work)
+            self.tell(events.WorkerLeft(worker, died, at_work))
         self._obey()
 
     def die(self, *workers: str, at_work: int | None = None) -> None:
@@ -226,12 +230,12 @@ class Desk:
             case "answers", _:
                 self.answer(worker)
             case "returns", _:
-                self.table.worker_returned(worker)
+                self.tell(events.WorkerReturned(worker))
             case "heard", _:
                 self.hung.discard(worker)
                 self.heard(worker)
             case "sends", _:  # a part of a message
-                self.table.pool.sends(worker, self.now)
+                self.tell(events.Heard(worker, whole=False))
             case "imports", _:
                 self.beat(worker, at=Activity.IMPORT)
             case "calls", _:
@@ -250,7 +254,8 @@ class Desk:
 
     def heard(self, *workers: str) -> None:
         for worker in workers:
-            assert self.table.heard(worker, self.now)
+            assert self.table.pool.get(worker) is not None
+            self.tell(events.Heard(worker))
         self._obey()
 
     def beat(
@@ -259,7 +264,7 @@ class Desk:
     ) -> None:  # fmt: skip
         self.heard(*workers)
         for worker in workers:
-            self.table.beat(worker, done, at, storage=storage, storage_s=storage_s)
+            self.tell(events.Heartbeat(worker, done, at, storage, storage_s))
         self._obey()
 
     def wait(self, seconds: float, *beating: str) -> None:
@@ -268,18 +273,18 @@ class Desk:
         for _ in range(round(seconds / TICK_S)):
             self.now += TICK_S
             self.heard(*beating)
-            self.table.tick(self.now)
+            self.tell(events.Tick())
         self._obey()
 
     def identified(self, *videos: int, file: int) -> None:
         """The trainer's own copies of these videos were looked at."""
         for video in videos:
-            self.table.identified([(0, video, file)])
+            self.tell(events.Identified(0, {video: file}))
         self._obey()
 
     def unread(self, *videos: int, error: VideoloadError) -> None:
         for video in videos:
-            self.table.unread(0, video, error)
+            self.tell(events.Identified(0, {video: error}))
         self._obey()
 
     # What is so
@@ -322,8 +327,12 @@ class Desk:
         assert len(stops) < 2
         return stops[0].error if stops else None
 
+    def tell(self, event: Event) -> None:
+        self._commands += self.table.apply(event, self.now)
+
     def _obey(self) -> None:
-        for command in self.table.data_to_send():
+        commands, self._commands = self._commands, []
+        for command in commands:
             if isinstance(command, Grant):
                 self.leases[command.worker].append(command)
             elif isinstance(command, Ready):

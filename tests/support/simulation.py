@@ -1,4 +1,4 @@
-"""A lease table with simulated workers, consumers, memory and clock.
+"""A scheduler with simulated workers, consumers, memory and clock.
 
 Workers may be near or far away, share a line, hang in a clip, crash over it, or lack its file. Each
 row of a slot remembers the sample that was written there last. So a batch that is handed over with
@@ -23,7 +23,9 @@ from tests.support.desk import SILENCE_S, STALL_S, TICK_S, a_stream, ordinals
 from videoload.errors import Fault, VideoloadError
 from videoload.plan.batches import Sample
 from videoload.plan.plan import Pool
+from videoload.scheduler import events
 from videoload.scheduler.commands import AddSlots, Command, Grant, Identify, Ready, Stop
+from videoload.scheduler.events import Event
 from videoload.scheduler.records import ChunkState, LeaseState, Stream, Worker
 from videoload.scheduler.scheduler import Scheduler
 
@@ -76,7 +78,7 @@ class Consumer:
 
 
 class Simulation:
-    """A table, its workers and its consumers. All remote workers share a line, which carries a
+    """A scheduler, its workers and its consumers. All remote workers share a line, which carries a
     limited number of clips a second.
 
     Attributes:
@@ -146,7 +148,7 @@ class Simulation:
         takes = clip_s if callable(clip_s) else lambda now: clip_s
         known = Worker(name, local=local, joined=self.now, copy=copy, host=host)
         self.workers[name] = SimulatedWorker(known, takes, away_s, store)
-        self.table.worker_joined(known)
+        self._tell(events.WorkerJoined(known))
         self._obey()
         # It answers with a heartbeat.
         self.after(away_s, lambda: self._beats(self.workers.get(name)))
@@ -154,7 +156,7 @@ class Simulation:
     def add_stream(self, number: int, **more: Any) -> Stream:
         stream = self.streams[number] = a_stream(number, **{**self._stream, **more})
         self._with_function |= {number} if stream.function else set()
-        self.table.add_stream(stream)
+        self._tell(events.StreamAdded(stream))
         return stream
 
     def drop_stream(self, number: int) -> None:
@@ -165,12 +167,12 @@ class Simulation:
             reader: consumer for reader, consumer in self.consumers.items()
             if consumer.stream is not stream
         }  # fmt: skip
-        self.table.drop_stream(number)
+        self._tell(events.StreamDropped(number))
         self._obey()
 
     def grow(self, number: int, more: int) -> None:
         """A stream has so many more slots from now on."""
-        self.table.more_slots(number, self.streams[number].slots + more)
+        self._tell(events.SlotsAdded(number, self.streams[number].slots + more))
         self._obey()
 
     def read(
@@ -182,13 +184,13 @@ class Simulation:
             stream = self.add_stream(reader).id
         steps = range(steps) if isinstance(steps, int) else steps
         self.consumers[reader] = Consumer(self.streams[stream], steps, step_s)
-        self.table.start_reader(stream, reader, steps.start, steps.stop)
+        self._tell(events.ReaderBegan(stream, reader, steps))
         self._obey()
 
     def end_reader(self, reader: int) -> None:
         """A consumer reads no further."""
         ended = self.consumers.pop(reader)
-        self.table.end_reader(reader)
+        self._tell(events.ReaderEnded(reader))
         self._obey()
         for batch in ended.inbox:
             self._slot_back(ended.stream, batch.slot)
@@ -213,7 +215,7 @@ class Simulation:
     def sleep(self, seconds: float) -> None:
         """The trainer's process is stopped for a while. The time is the first that it learns of."""
         self.now += seconds
-        self.table.tick(self.now)
+        self._tell(events.Tick())
         self._obey()
 
     def end_worker(
@@ -223,7 +225,7 @@ class Simulation:
         worker = self.workers.pop(name)
         self.deaths += died
         self._suspect(worker)
-        self.table.worker_left(name, died=died)
+        self._tell(events.WorkerLeft(name, died))
         self._obey()
         if returns:
             known = worker.known
@@ -257,7 +259,6 @@ class Simulation:
     def _next(self) -> None:
         when, _, happens = heappop(self._due)
         self.now = max(self.now, when)
-        self.table.pool.clock(self.now)
         happens()
         if self.is_checked:
             self.check()
@@ -268,14 +269,14 @@ class Simulation:
             if is_cut or (worker.hangs is not None and not worker.waits):
                 self._suspect(worker)
             elif worker.sending:
-                self.table.pool.sends(worker.name, self.now)
+                self._tell(events.Heard(worker.name, whole=False))
             else:
                 self._beats(worker)
                 self._hears_beat(worker)
-        self.table.tick(self.now)
+        self._tell(events.Tick())
         for stream in self.streams.values() if self._grows else ():
             wanted = 8 + 4 * len(self.workers) // stream.batch_clips
-            self.table.more_slots(stream.id, max(stream.slots, wanted))
+            self._tell(events.SlotsAdded(stream.id, max(stream.slots, wanted)))
         self._obey()
         if self.is_checked:
             self._check_nobody_idles()
@@ -283,10 +284,12 @@ class Simulation:
 
     def _beats(self, worker: SimulatedWorker | None) -> None:
         if worker is not None and self.workers.get(worker.name) is worker:
-            self.table.heard(worker.name, self.now)
+            self._tell(events.Heard(worker.name))
             storage_s = self.now - worker.begun if worker.waits else 0.0
             file = "/v/a.avi" * worker.waits
-            self.table.beat(worker.name, worker.done, storage=file, storage_s=storage_s)
+            self._tell(
+                events.Heartbeat(worker.name, worker.done, storage=file, storage_s=storage_s)
+            )
             self._obey()
 
     def _hears_beat(self, worker: SimulatedWorker) -> None:
@@ -423,15 +426,17 @@ class Simulation:
     ) -> None:
         """An answer comes."""
         worker.sending -= 1
-        self.table.heard(worker.name, self.now)
+        self._tell(events.Heard(worker.name))
         known = self.table.lease(worker.name, lease.lease)
         if known is not None and failed is not None:
             at, fault = failed
-            self.table.failed(known, at, "broken", fault, OTHER if fault is Fault.COPY else OWN)
+            file = OTHER if fault is Fault.COPY else OWN
+            self._tell(events.Failed(known, at, "broken", fault, file))
         elif known is not None:
             if known.is_owed and not worker.known.local:
                 self._write(lease, len(lease.samples))
-            self.table.answered(known, ordinals(lease.samples), decode_s)
+            info = ordinals(lease.samples)
+            self._tell(events.Answered(known, info, decode_s, files=lease.files or ()))
         self._obey()
 
     def _write(self, lease: Grant, clips: int) -> None:
@@ -440,9 +445,11 @@ class Simulation:
 
     # Commands
 
+    def _tell(self, event: Event) -> None:
+        self._commands += self.table.apply(event, self.now)
+
     def _obey(self) -> None:
         """Carry out all commands in order, and after them those that follow, as the engine does."""
-        self._commands.extend(self.table.data_to_send())
         while self._commands and not self._obeying:
             self._obeying = True
             try:
@@ -468,11 +475,9 @@ class Simulation:
         """The trainer's own copies were looked at."""
         for video in asked.videos:
             found = self.own(video)
-            if isinstance(found, int):
-                self.table.identified([(asked.stream, video, found)])
-            else:
+            if not isinstance(found, int):
                 self.lied_about.add(video)
-                self.table.unread(asked.stream, video, found)
+            self._tell(events.Identified(asked.stream, {video: found}))
         self._obey()
 
     def _grant(self, worker: SimulatedWorker, lease: Grant) -> None:
@@ -521,7 +526,7 @@ class Simulation:
 
     def _want(self, reader: int) -> None:
         if reader in self.consumers and self.consumers[reader].waits:
-            self.table.wanted(reader)
+            self._tell(events.BatchWanted(reader))
             self._obey()
 
     def _take_batch(self, reader: int) -> None:
@@ -555,7 +560,7 @@ class Simulation:
 
     def _slot_back(self, stream: Stream, slot: int) -> None:
         self.memory[stream.id, slot] = [None] * len(self.memory[stream.id, slot])
-        self.table.slot_back(stream.id, slot)
+        self._tell(events.SlotBack(stream.id, slot))
         self._obey()
 
     # What must always hold
@@ -564,6 +569,9 @@ class Simulation:
         """Each slot is in one place. Nobody may write where others write or read. Nothing is bad
         without a reason."""
         known = [worker.known for worker in self.workers.values()]
+        for worker in known:
+            is_void = [lease.state is LeaseState.VOID for lease in worker.leases.values()]
+            assert not (worker.local and any(is_void)), "it may still write"
         for stream in self.streams.values():
             given = [slot for held, slot, _ in self.held if held is stream]
             for consumer in self.consumers.values():

@@ -12,7 +12,7 @@ that is not taken gets into a batch. All of this belongs to the I/O thread.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from videoload.clips.sample_info import info_in
@@ -23,6 +23,7 @@ from videoload.engine.meter import Meter
 from videoload.engine.open_streams import OpenStream
 from videoload.errors import Fault, ProtocolError, named
 from videoload.logs import RateLimitedLog
+from videoload.scheduler import events
 from videoload.scheduler.records import NO_INFO, Lease
 from videoload.scheduler.scheduler import Scheduler
 from videoload.wire.messages import Failed, Result
@@ -33,9 +34,11 @@ _FILE = 60  # characters of a path beside an error, from its end
 
 @dataclass(eq=False)
 class Answers:
-    """The answers of a client's workers. ``meter`` counts for all streams."""
+    """The answers of a client's workers. They are looked up in ``table``, which is told of them.
+    ``meter`` counts for all streams."""
 
     table: Scheduler
+    tell: Callable[[events.Event], None]
     streams: Mapping[int, OpenStream]
     workers: Mapping[Peer, ConnectedWorker]
     meter: Meter
@@ -59,10 +62,10 @@ class Answers:
             raise ProtocolError(str(error)) from None
         if len(result.files) != rows:
             raise ProtocolError(f"{len(result.files)} files for {rows} clips")
-        if (at := self.table.accepts(lease, result.files)) is not None:
+        if (at := self.table.other_file(lease, result.files)) is not None:
             worker.timer.failed(now)
             reason = f"its copy of {named(stream.catalog[lease.videos[at]].path)} is another one"
-            self.table.failed(lease, at, reason, Fault.COPY, result.files[at])
+            self.tell(events.Failed(lease, at, reason, Fault.COPY, result.files[at]))
             return
         if is_sent and clip_bytes:
             peer.router.receive_pixels(stream.pixels(lease.slot, lease.rows, clip_bytes))
@@ -71,7 +74,8 @@ class Answers:
         stream.meter.worked(worker.name, work, seconds, now)
         self.meter.worked(worker.name, work, (), now)
         self._note_versions(stream, lease, result)
-        self.table.answered(lease, info, result.decode_s, _waited_s(result))
+        decode_s, waited_s = result.decode_s, _waited_s(result)
+        self.tell(events.Answered(lease, info, decode_s, waited_s, result.files))
 
     def _too_late(
         self, worker: ConnectedWorker, lease: Lease | None, result: Result, now: float
@@ -87,7 +91,7 @@ class Answers:
             stream.meter.worked(worker.name, work, (), now)
             self.meter.worked(worker.name, work, (), now)
         if lease is not None:
-            self.table.answered(lease, NO_INFO, result.decode_s, _waited_s(result))
+            self.tell(events.Answered(lease, NO_INFO, result.decode_s, _waited_s(result)))
 
     def failed(self, peer: Peer, failed: Failed, now: float) -> None:
         """A worker could not decode a clip of a lease."""
@@ -103,7 +107,7 @@ class Answers:
         if worker.last_error and stream is not None and failed.at < len(lease.videos):
             file = named(stream.catalog[lease.videos[failed.at]].path)
             worker.last_error = f"{file[-_FILE:]}: {line}"
-        self.table.failed(lease, failed.at, failed.reason, failed.fault, failed.file)
+        self.tell(events.Failed(lease, failed.at, failed.reason, failed.fault, failed.file))
 
     def _note_versions(self, stream: OpenStream, lease: Lease, result: Result) -> None:
         """Notice files of the trainer's own copy that are others than they were."""
@@ -112,7 +116,7 @@ class Answers:
         ):
             if stream.is_changed(video, version):
                 stream.note_changed(video)
-                self.table.changed(stream.state.id, video)
+                self.tell(events.FileChanged(stream.state.id, video))
 
 
 def _waited_s(result: Result) -> float:

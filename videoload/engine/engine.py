@@ -1,14 +1,14 @@
-"""The I/O thread of a client. It owns all sockets and children. It receives events, asks the lease
-table what to do, and sends what the table says.
+"""The I/O thread of a client. It owns all sockets and children. It receives events, tells the
+scheduler, and carries out what that says.
 
     consumer threads ── post(call) ──> │            │ <── messages ──> Listener ── workers
                   <── ReaderQueue ───  │ I/O thread │
     supervisor ────── child ended ───> │            │ ── events ──> Scheduler ── commands ──┐
                                        └────────────┘ <──────────────────────────────────────┘
 
-Which worker decodes which clip is decided in `leases`. Three modules know what an event means:
+Which worker decodes which clip is decided in `scheduler`. Three modules know what an event means:
 `membership` for workers that come and leave, `answers` for their clips, and `open_streams` for what
-consumers want. After each event, the loop carries out what the table has to send, and nothing else
+consumers want. After each event, the loop carries out the scheduler's commands, and nothing else
 does.
 
 The thread waits for nothing but its sockets, and takes a bounded number of events in a turn. So the
@@ -65,7 +65,7 @@ from videoload.errors import (
     printable,
 )
 from videoload.logs import Log, RateLimitedLog
-from videoload.scheduler import commands
+from videoload.scheduler import commands, events
 from videoload.scheduler.pool import SILENCE_S
 from videoload.scheduler.scheduler import Scheduler
 from videoload.storage.cache_directories import CacheDirectories
@@ -130,6 +130,7 @@ class Engine:
         self._any_software = allow_version_mismatch
         self._folders = folders
         self._table = Scheduler(credit=_CREDIT, stall_s=stall_s, silence_s=SILENCE_S)
+        self._due: deque[commands.Command] = deque()  # what it said, and was not carried out yet
         self._token = secrets.token_hex(32)
         self.calls = CallQueue()
         self.has_credit = True
@@ -145,14 +146,16 @@ class Engine:
         self._identified: deque[tuple[int, int, int | VideoloadError]] = deque()
         self._looked_at: dict[tuple[int, int], tuple[float, str]] = {}  # since when, and the path
         self._listener = Listener(self.calls, self._refusals)
-        self.streams = OpenStreams(self._table, self._supervisor, bool(listen))
+        self.streams = OpenStreams(self._tell, self._supervisor, bool(listen))
         by_id = self.streams.by_id
         self.membership = Membership(
-            self._admission, self._table, self._supervisor, self._listener, self._warnings,
-            _BEAT_S, stall_s,
+            self._admission, self._table, self._tell, self._supervisor, self._listener,
+            self._warnings, _BEAT_S, stall_s,
         )  # fmt: skip
         self._workers = self.membership.workers
-        self._answers = Answers(self._table, by_id, self._workers, self._meter, self._warnings)
+        self._answers = Answers(
+            self._table, self._tell, by_id, self._workers, self._meter, self._warnings
+        )
         self._tick_at = self._heartbeat_at = time.monotonic()
         self._thread = threading.Thread(target=self._run, name=_THREAD, daemon=True)
 
@@ -366,7 +369,6 @@ class Engine:
         """Wait until something comes, then yield a call for each event, a bounded number."""
         children = self._supervisor.watched()
         ready = self._listener.poll(children, self._tick_at)
-        self._table.pool.clock(time.monotonic())
         if any(child.fileno() in ready for child in children):
             yield self.membership.reap_children
         yield from self.calls.take()
@@ -384,8 +386,8 @@ class Engine:
         yield self.streams.give_back_dead
         for router in self._listener.routers:
             for peer in router.sending():
-                self._table.pool.sends(peer, now)
-        yield partial(self._table.tick, now)
+                self._tell(events.Heard(peer, whole=False))
+        yield partial(self._tell, events.Tick())
         yield partial(self.streams.grow, len(self._workers))
         self.membership.tick(now, is_read=bool(self.streams.by_reader))
         self._look_at_roots(now)
@@ -447,18 +449,18 @@ class Engine:
             self.membership.admit(peer, message, now)
             return
         worker = self._workers.get(peer)
-        is_known = self._table.heard(peer, now)
+        self._tell(events.Heard(peer))
         if isinstance(message, Bye):
             self.membership.said_bye(peer, message, now)
             return
-        if not is_known or worker is None:
+        if worker is None:
             peer.send(Bye("this trainer does not know you"))
             return
         match message:
             case Heartbeat():
                 says = printable(message.storage[:SAID])
-                self._table.beat(
-                    peer, message.lease, message.at, storage=says, storage_s=message.storage_s
+                self._tell(
+                    events.Heartbeat(peer, message.lease, message.at, says, message.storage_s)
                 )
             case Result():
                 self._answers.take(peer, message)
@@ -468,15 +470,19 @@ class Engine:
     # Send
 
     def _send(self) -> None:
-        """Carry out the table's commands in order, and the commands that follow from them."""
-        while data := self._table.data_to_send():
-            for command in data:
-                try:
-                    self._carry_out(command)
-                except Exception as error:
-                    if (stream := self.streams.of(command)) is None:
-                        raise
-                    self._end_stream(stream, error)
+        """Carry out the scheduler's commands in order, and the commands that follow from them."""
+        while self._due:
+            command = self._due.popleft()
+            try:
+                self._carry_out(command)
+            except Exception as error:
+                if (stream := self.streams.of(command)) is None:
+                    raise
+                self._end_stream(stream, error)
+
+    def _tell(self, event: events.Event) -> None:
+        """Tell the scheduler what happened. What it has to send then is due."""
+        self._due += self._table.apply(event, time.monotonic())
 
     def _about(self, stream: OpenStream, call: Callable[[], None]) -> None:
         try:
@@ -489,7 +495,7 @@ class Engine:
             _log.error("internal error in a stream", exc_info=error)
             error = VideoloadError(f"this stream broke in the I/O thread of videoload: {error!r}")
         self.streams.stop(stream, error)
-        self._table.stop_stream(stream.state.id, error)
+        self._tell(events.StreamFailed(stream.state.id, error))
 
     def _carry_out(self, command: commands.Command) -> None:
         match command:
@@ -546,23 +552,19 @@ class Engine:
 
     def _take_identified(self) -> None:
         """Take all fingerprints that are known by now: each one alone would grant leases."""
-        found: dict[int, list[tuple[int, int, int]]] = {}
+        found: dict[int, dict[int, int | VideoloadError]] = {}
         for _ in range(len(self._identified)):
             number, video, what = self._identified.popleft()
             self._looked_at.pop((number, video), None)
-            if (stream := self.streams.by_id.get(number)) is None:
+            if number not in self.streams.by_id:
                 continue
-            if isinstance(what, int):
-                found.setdefault(number, []).append((number, video, what))
-            else:
-                self._about(stream, partial(self._unread, number, video, what))
+            found.setdefault(number, {})[video] = what
+            if not isinstance(what, int):
+                says = f"the trainer cannot read its own copy, and tries again: {what}"
+                self._warnings.add(says, time.monotonic())
         for number, files in found.items():
-            self._about(self.streams.by_id[number], partial(self._table.identified, files))
-
-    def _unread(self, stream: int, video: int, error: VideoloadError) -> None:
-        now = time.monotonic()
-        self._warnings.add(f"the trainer cannot read its own copy, and tries again: {error}", now)
-        self._table.unread(stream, video, error)
+            told = events.Identified(number, files)
+            self._about(self.streams.by_id[number], partial(self._tell, told))
 
     # The end
 

@@ -32,6 +32,7 @@ from videoload.engine.stats import WorkerRecord
 from videoload.engine.work import WorkTimer
 from videoload.errors import WorkerError, count, printable
 from videoload.logs import Log, RateLimitedLog
+from videoload.scheduler import events
 from videoload.scheduler.commands import Warn
 from videoload.scheduler.pool import SILENCE_S
 from videoload.scheduler.records import Worker
@@ -209,6 +210,8 @@ class Membership:
     """The workers of a client.
 
     Attributes:
+        table: Knows which workers are silent.
+        tell: Tells it what happens.
         warnings: The log for workers that are refused, or that differ from the others.
         comings: The log for workers that join and leave.
         beat_s: Seconds between two heartbeats of a worker.
@@ -220,6 +223,7 @@ class Membership:
 
     admission: Admission[Peer]
     table: Scheduler
+    tell: Callable[[events.Event], None]
     supervisor: Supervisor
     listener: Listener
     warnings: RateLimitedLog
@@ -311,7 +315,7 @@ class Membership:
         for other in decision.replaces:
             self.remove(other, died=False)
             if not decision.worker.state.local:  # it was cut off: its connection is to blame
-                self.table.worker_returned(other)
+                self.tell(events.WorkerReturned(other))
         worker = decision.worker
         with self._changed:
             self._workers[peer] = worker
@@ -320,14 +324,14 @@ class Membership:
         if not worker.state.local:
             self.join_log.add(f"worker {worker.name} joined", now)
         peer.send(Welcome(self.beat_s, self.stall_s))
-        self.table.worker_joined(worker.state)
+        self.tell(events.WorkerJoined(worker.state))
 
     # Workers leave
 
     def remove(
         self, peer: Peer, *, died: bool, at_work: int | None = None, more_leave: bool = False
     ) -> None:
-        """A worker has left. For the other arguments, see `Scheduler.worker_left`."""
+        """A worker has left. For the other arguments, see `WorkerLeft`."""
         with self._changed:
             worker = self._workers.pop(peer, None)
         if worker is not None:
@@ -337,17 +341,17 @@ class Membership:
                 self._deaths.append((time.monotonic(), str(worker.state.host), peer))
         if worker is not None and not worker.state.local:
             self.join_log.add(f"worker {worker.name} left", time.monotonic())
-        self.table.worker_left(peer, died=died, at_work=at_work, more_leave=more_leave)
+        self.tell(events.WorkerLeft(peer, died, at_work, more_leave))
 
     def said_bye(self, peer: Peer, bye: Bye, now: float) -> None:
         """A worker leaves. A local one may do so too: it has left its decoder by then. If its
         connection has ended before this is read, it was taken for dead."""
-        self.table.worker_returned(peer)
+        self.tell(events.WorkerReturned(peer))
         for death in [each for each in self._deaths if each[-1] == peer]:
             self._deaths.remove(death)
         worker = self._workers.get(peer)
         if worker is not None and bye.kept_from_leases:
-            self.table.is_refused(peer, printable(bye.reason[:SAID]))
+            self.tell(events.StorageRefused(peer, printable(bye.reason[:SAID])))
             what = f"worker {worker.name} hands its leases back: {bye.reason}"
             self.warnings.add(what, now)
         self.remove(peer, died=False)

@@ -28,9 +28,9 @@ from videoload.engine.stats import StreamRecord, WorkerRecord
 from videoload.errors import StorageError, VideoloadError, named
 from videoload.logs import Log, is_logged
 from videoload.plan.batches import Sample
+from videoload.scheduler import events
 from videoload.scheduler.commands import Command, Grant, Ready
 from videoload.scheduler.records import Stream
-from videoload.scheduler.scheduler import Scheduler
 from videoload.storage.files import Storage
 from videoload.wire.messages import Lease, Place, commitment
 from videoload.wire.private_messages import Share
@@ -206,10 +206,10 @@ class OpenStream:
 class OpenStreams:
     """The streams of a client, and their readers. All of it belongs to the I/O thread.
 
-    ``listens``: remote workers may connect.
+    ``tell`` tells the scheduler what happens. ``listens``: remote workers may connect.
     """
 
-    table: Scheduler
+    tell: Callable[[events.Event], None]
     supervisor: Supervisor
     listens: bool
     by_id: dict[int, OpenStream] = field(default_factory=dict)
@@ -217,7 +217,7 @@ class OpenStreams:
 
     def add(self, stream: OpenStream) -> None:
         self.by_id[stream.state.id] = stream
-        self.table.add_stream(stream.state)
+        self.tell(events.StreamAdded(stream.state))
         self._share(stream)
 
     def _share(self, stream: OpenStream) -> None:
@@ -242,7 +242,7 @@ class OpenStreams:
                 stream.grown_for = math.inf
                 continue
             self._share(stream)
-            self.table.more_slots(stream.state.id, stream.memory.slots)
+            self.tell(events.SlotsAdded(stream.state.id, stream.memory.slots))
 
     def add_slots(self, stream: OpenStream, slots: int) -> None:
         """Make slots for one more reader. Raises VideoloadError."""
@@ -266,7 +266,7 @@ class OpenStreams:
             return
         for at in range(len(stream.memory.arenas)):
             self.supervisor.unshare(stream.arena(at))
-        self.table.drop_stream(stream.state.id)
+        self.tell(events.StreamDropped(stream.state.id))
         stream.memory.close()
 
     def begin(self, stream: OpenStream, reader_id: int, queue: ReaderQueue, steps: range) -> None:
@@ -278,10 +278,10 @@ class OpenStreams:
             native.keep_pages()  # not earlier: the import of TensorFlow would set malloc after it
         stream.queues[reader_id] = queue
         self.by_reader[reader_id] = stream
-        self.table.start_reader(stream.state.id, reader_id, steps.start, steps.stop)
+        self.tell(events.ReaderBegan(stream.state.id, reader_id, steps))
 
     def request_batch(self, reader_id: int) -> None:
-        self.table.wanted(reader_id)
+        self.tell(events.BatchWanted(reader_id))
 
     def end(self, stream: OpenStream, reader_id: int) -> None:
         """A reader reads no further."""
@@ -289,7 +289,7 @@ class OpenStreams:
         self.by_reader.pop(reader_id, None)
         if queue is None:
             return
-        self.table.end_reader(reader_id)
+        self.tell(events.ReaderEnded(reader_id))
         for batch in queue.undelivered():
             self.give_back(stream, batch)
 
@@ -298,7 +298,7 @@ class OpenStreams:
         if stream.delivered.get(batch.slot) is batch:
             del stream.delivered[batch.slot]
             stream.loans.pop(batch.slot, None)
-            self.table.slot_back(stream.state.id, batch.slot)
+            self.tell(events.SlotBack(stream.state.id, batch.slot))
 
     def give_back_dead(self) -> None:
         """Give back the slots whose arrays are dead. A Ctrl-C in the moment when an array dies can

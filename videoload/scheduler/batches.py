@@ -13,7 +13,6 @@ stream ends. Pure: no sockets, no threads, no clock.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from videoload.errors import VideoloadError
 from videoload.scheduler.commands import AddSlots, Outbox, Ready, Stop
@@ -160,22 +159,24 @@ class Batches:
         for step in [reader.next_delivery] if reader.stream.ordered else sorted(reader.complete):
             at = step
             while (batch := reader.complete.get(at)) is not None:
-                rows = [row for row in range(len(batch.samples)) if row not in batch.left_out]
+                rows = tuple(row for row in range(len(batch.samples)) if row not in batch.left_out)
                 last, error = batch.error or (len(batch.samples), None)
-                samples = [batch.samples[row] for row in rows if row <= last]
-                whole = error is None
-                error = reader.stream.quarantine.due(at, samples, complete=whole) or error
+                samples = tuple(batch.samples[row] for row in rows if row <= last)
+                quarantine, complete = reader.stream.quarantine, error is None
+                error = quarantine.due(at, samples, complete=complete) or error
                 if error is not None:
                     if reader.waiting:
                         self.stop(reader.stream, error)
                     return
                 del reader.complete[at]
-                ready = Ready(
-                    reader.id, at, batch.slot, tuple(samples), batch.info, slots=reader.slots
-                )
-                if batch.left_out:
-                    ready = replace(ready, info=batch.info[rows], rows=tuple(rows))
-                self._outbox.append(ready)
+                whole = not batch.left_out
+                self._outbox.append(
+                    Ready(
+                        reader.id, at, batch.slot, samples,
+                        batch.info if whole else batch.info[[*rows]], None if whole else rows,
+                        reader.slots,
+                    )
+                )  # fmt: skip
                 reader.waiting = False
                 at += 1
                 reader.next_delivery = at

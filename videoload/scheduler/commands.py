@@ -1,11 +1,11 @@
-"""What the I/O loop is to do for the lease table."""
+"""What the I/O loop is to do for the scheduler: the results of `Scheduler.apply`."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import numpy.typing as npt
 
 from videoload.errors import VideoloadError
@@ -14,8 +14,7 @@ from videoload.plan.batches import Sample
 WorkerId = Hashable
 
 
-@dataclass(frozen=True, slots=True)
-class Grant:
+class Grant(msgspec.Struct, frozen=True):
     """Send this lease. ``samples`` go to these rows of ``slot`` of ``stream``, which ascend.
     ``files``: the fingerprint of each sample's file, 0 where any copy will do; None: the worker
     reads the trainer's own copy."""
@@ -29,9 +28,8 @@ class Grant:
     files: tuple[int, ...] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Ready:
-    """Hand this batch to the consumer of ``reader``, which owns its slot until `slot_back`."""
+class Ready(msgspec.Struct, frozen=True):
+    """Hand this batch to the consumer of ``reader``, which owns its slot until `SlotBack`."""
 
     reader: int
     step: int
@@ -42,33 +40,28 @@ class Ready:
     slots: int = 0  # that the reader has, or more
 
 
-@dataclass(frozen=True, slots=True)
-class AddSlots:
+class AddSlots(msgspec.Struct, frozen=True):
     """Make so many more slots for a stream: one more consumer reads it."""
 
     stream: int
     slots: int
 
 
-@dataclass(frozen=True, slots=True)
-class Identify:
-    """Read the fingerprints of the trainer's own copies of ``videos``, and report `identified`, or
-    `unread`."""
+class Identify(msgspec.Struct, frozen=True):
+    """Read the fingerprints of the trainer's own copies of ``videos``, and report `Identified`."""
 
     stream: int
     videos: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Changed:
+class Changed(msgspec.Struct, frozen=True):
     """The trainer's own copy of this video is another file than it was."""
 
     stream: int
     video: int
 
 
-@dataclass(frozen=True, slots=True)
-class Warn:
+class Warn(msgspec.Struct, frozen=True):
     """This worker cannot do what others can, for this ``reason``. Log it. If it is to pause
     for ``pause_s``, it gets no leases meanwhile: send it the reason."""
 
@@ -77,8 +70,7 @@ class Warn:
     pause_s: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Stop:
+class Stop(msgspec.Struct, frozen=True):
     """The stream cannot continue. Report the error to all its consumers."""
 
     stream: int

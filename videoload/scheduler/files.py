@@ -200,11 +200,23 @@ class Files:
             del self._unread[video]
         return due
 
-    def accepts(self, video: int, fingerprint: int) -> bool:
-        """Whether a clip of the file with this fingerprint is taken. The first one is pinned."""
-        if self._states[video] == FileState.ABSENT and fingerprint:
-            self._states[video], self._prints[video] = FileState.PINNED, fingerprint
-        return self.expected(video) == fingerprint != 0
+    def first_other(self, videos: Iterable[int], files: Iterable[int]) -> int | None:
+        """The place of the first clip that is not taken, None if all are: its file, which has this
+        fingerprint, is another one than the stream's, or than that of a clip before it."""
+        pinned: dict[int, int] = {}
+        for at, (video, file) in enumerate(zip(videos, files, strict=True)):
+            expected = self.expected(video)
+            if self._states[video] == FileState.ABSENT:
+                expected = pinned.setdefault(video, file)
+            if not expected == file != 0:
+                return at
+        return None
+
+    def pin_first(self, videos: Iterable[int], files: Iterable[int]) -> None:
+        """Clips of these files are taken: each is the stream's copy from now on."""
+        for video, file in zip(videos, files, strict=True):
+            if self._states[video] == FileState.ABSENT:
+                self._states[video], self._prints[video] = FileState.PINNED, file
 
     def ask_again(self, video: int) -> bool:
         """A worker has another file than the trainer, whose own may have changed. Returns whether

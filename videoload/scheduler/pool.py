@@ -104,7 +104,6 @@ class WorkerPool:
 
     def join(self, worker: Worker) -> None:
         """A worker is admitted, unless it is known."""
-        self.clock(worker.joined)
         if worker.id in self._workers:
             return
         self._workers[worker.id] = worker
@@ -195,10 +194,13 @@ class WorkerPool:
         }
         return sorted(found.union(self._hungry), key=lambda each: (len(each.leases), each.filed))
 
+    @property
+    def has_gained(self) -> bool:
+        """Whether some worker may take one more lease than before."""
+        return bool(self._gained)
+
     def take_newly_available(self) -> list[Worker]:
         """The workers that would take one more lease than before the last call."""
-        if not self._gained:
-            return []
         gained, self._gained = self._gained, {}
         return [worker for worker in gained if self.would_take(worker)]
 
@@ -258,12 +260,11 @@ class WorkerPool:
 
     # Messages and silence
 
-    def heard(self, known: Worker, now: float) -> None:
+    def heard(self, known: Worker) -> None:
         """A message of a worker came, or a part of it: the rest may wait long for a full line. A
         connection that ends may look the same."""
-        self.clock(now)
-        known.heard = now
-        known.silence_clock.look(now)
+        known.heard = self.now
+        known.silence_clock.look(self.now)
         if known.is_silent:
             known.is_silent = False
             self.update_availability(known)
@@ -278,11 +279,6 @@ class WorkerPool:
             known.is_refused = is_refused
             self.update_availability(known)
 
-    def sends(self, worker: WorkerId, now: float) -> None:
-        """A part of a worker's message came."""
-        if (known := self._workers.get(worker)) is not None:
-            self.heard(known, now)
-
     def stalled_leases(self) -> list[Lease]:
         """The leases at which remote workers are silent for too long."""
         return [
@@ -294,10 +290,9 @@ class WorkerPool:
             if (lease := worker.current_lease) is not None
         ]
 
-    def tick(self, now: float) -> None:
-        """Time passes; as for `Scheduler`."""
-        self._ticked = now
-        self.clock(now)
+    def tick(self) -> None:
+        """Time has passed."""
+        self._ticked = self.now
         for worker in self._workers.values():
             self._look_after(worker)
         # At each tick, and not at each grant: it takes time.

@@ -1,4 +1,4 @@
-"""What the lease table writes down: streams and their readers, batches, the chunks that they are
+"""What the scheduler writes down: streams and their readers, batches, the chunks that they are
 split into, leases, and the workers that hold them. Pure.
 
 A *chunk* is what one lease covers: consecutive clips of a batch, or clips that prefer the same host
@@ -20,18 +20,30 @@ The chunk also notes the *tries* that did not succeed: see `blame`.
 A *lease* is a chunk that one worker holds. It is in one of four states, and whether its clips are
 granted again, who is blamed and who is removed follow from the state:
 
-                answered, given back, or its worker left
-       OWED ────────────────────────────────────────────────┐
-         │ the answer counts no more                        v
-         ├─────────────> VOID ─────────────────────────> ANSWERED
-         │ ... and a local worker may still write           ^
-         └─────────────> LANDING ───────────────────────────┘
+                     answered, given back, or its worker left
+       OWED ──────────────────────────────────────────────────────> ANSWERED
+         │                                                            ^  ^
+         │ remote: the answer counts no more                          │  │
+         ├─────────────────────────────────────────────> VOID ────────┘  │
+         │ local: the batch is cancelled                                 │
+         └─────────────────────────────────────────────> LANDING ────────┘
 
     OWED      its worker decodes it, or will. The answer counts.
-    VOID      somebody else answered, or nobody wants its clips any more. The answer is dropped.
-    LANDING   its batch is cancelled, but a local worker may write into the slot until it says that
-              it has ended, or is dead. The slot waits for that.
+    VOID      somebody else answered, or nobody wants its clips any more. The answer is dropped, and
+              so its slot may be used for others at once.
+    LANDING   nobody wants its clips any more, but its worker may write into the slot until it says
+              that it has ended, or is dead. The slot waits for that.
     ANSWERED  it is over, and its worker no longer holds it.
+
+Why nothing else ends a lease of a local worker, which is never VOID while the worker lives:
+
+    what makes a lease VOID                    a remote worker's      a local worker's
+    -----------------------------------------  ---------------------  ------------------------------
+    another worker is granted its clips        once that one answers; never: it is not silent to the
+                                               at once if it is local scheduler, it lives or is dead
+    its clips are split, replaced, or the      once it is silent, or  once it answered, or is dead
+      stream ends at one of them               another one answered
+    its batch is cancelled                     at once                LANDING
 """
 
 from __future__ import annotations
@@ -447,7 +459,7 @@ class Lease:
     def cancel(self) -> None:
         """Nobody wants its batch any more, whose slot waits for a local worker."""
         self.void()
-        if self.worker.local and self.state is LeaseState.VOID:
+        if self.worker.local:
             self.state = LeaseState.LANDING
             self.chunk.batch.writers += 1
 

@@ -32,19 +32,16 @@ Only this file writes; the others know, or decide:
     blame     whether a clip is bad or its worker
     files     which file each video must be at a worker of another host
 
-The methods are the events, with those of ``pool``. What the I/O loop has to do then is fetched with
-`data_to_send`.
+All that happens comes through `Scheduler.apply`, as one of ``events``. What the I/O loop has to do
+then is what it returns (``commands``).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Sequence
 from contextlib import suppress
 from heapq import heappop, heappush
-from typing import Any
-
-import numpy.typing as npt
 
 from videoload.activity import Activity
 from videoload.errors import (
@@ -56,6 +53,7 @@ from videoload.errors import (
     VideoloadError,
     named,
 )
+from videoload.scheduler import events
 from videoload.scheduler.batches import Batches
 from videoload.scheduler.blame import Blame, Decision, Next, believed, is_trusted
 from videoload.scheduler.commands import (
@@ -67,7 +65,8 @@ from videoload.scheduler.commands import (
     Warn,
     WorkerId,
 )
-from videoload.scheduler.files import UNREAD_S, Roots
+from videoload.scheduler.events import Event
+from videoload.scheduler.files import UNREAD_S, Files, Roots
 from videoload.scheduler.pool import SILENCE_S, WorkerPool
 from videoload.scheduler.records import Attempt, Chunk, ChunkState, Heap, Lease, Stream, Worker
 from videoload.scheduler.splitting import Splitting
@@ -83,7 +82,8 @@ _MISTAKES, _AMENDS = 3, 0.1
 
 
 class Scheduler:
-    """The state of one client: streams, their slots, and the workers in its ``pool``."""
+    """The state of one client: streams, their slots, and the workers in its ``pool``. Others read
+    what is public here; only `apply` changes it."""
 
     def __init__(self, *, credit: int, stall_s: float, silence_s: float) -> None:
         """``credit``: leases that a worker next door holds at once. ``silence_s``: if a remote
@@ -98,75 +98,110 @@ class Scheduler:
         self._splitting = Splitting(self.pool, self._batches, self._outbox)
         self._blame = Blame(self.pool)
 
-    def data_to_send(self) -> list[Command]:
-        """What the events since the last call lead to, to be carried out in this order."""
+    def apply(self, event: Event, now: float) -> list[Command]:
+        """Write down what happened, and offer the clips that may be granted then. Returns what the
+        I/O loop is to carry out, in this order."""
+        self.pool.clock(now)
+        has_news = self._note(event)
+        if has_news or self.pool.has_gained:
+            self._offer_clips(has_news=has_news)
+        if isinstance(event, events.Tick):
+            self._grant_speculatively()
         if not self._outbox:  # as after most heartbeats
             return []
         commands = self._outbox.copy()
         self._outbox.clear()
         return commands
 
+    def _note(self, event: Event) -> bool:
+        """Write down an event. Returns whether it may have brought clips to grant: a free slot, a
+        chunk to be granted again, a file that is known now."""
+        match event:  # the first ones belong to each lease
+            case events.Answered():
+                return self._answered(event)
+            case events.Heard():
+                return self._heard(event)
+            case events.SlotBack():
+                if event.stream in self._streams:
+                    self._streams[event.stream].slot_back(event.slot)
+                return True
+            case events.BatchWanted():
+                self._batches.wanted(event.reader)
+                return True
+            case events.Heartbeat():
+                return self._heartbeat(event)
+            case events.Failed():
+                return self._failed(event)
+            case events.Tick():
+                return self._tick()
+            case events.Identified():
+                return self._identified(event)
+            case events.FileChanged():
+                stream = self._streams.get(event.stream)
+                if stream is not None and stream.files is not None:
+                    stream.files.ask_again(event.video)
+                return False
+            case events.WorkerJoined():
+                self.pool.join(event.worker)
+                return False
+            case events.WorkerLeft():
+                return self._worker_left(event)
+            case events.WorkerReturned():
+                self._forgive(event.worker)
+                return False
+            case events.StorageRefused():
+                self._is_refused(event.worker, event.says)
+                return False
+            case events.StreamAdded():
+                self._streams[event.stream.id] = event.stream
+                return False
+            case events.SlotsAdded():
+                self._streams[event.stream].grow(event.slots)
+                return True
+            case events.ReaderBegan():
+                return self._reader_began(event)
+            case events.ReaderEnded():
+                self._batches.end(event.reader)
+                return True
+            case events.StreamFailed():
+                if (stream := self._streams.get(event.stream)) is not None and not stream.stopped:
+                    self._batches.stop(stream, event.error)
+                return False
+            case events.StreamDropped():
+                return self._stream_dropped(event)
+
     # Streams and their consumers
 
-    def add_stream(self, stream: Stream) -> None:
-        """Make a stream known."""
-        self._streams[stream.id] = stream
+    def _reader_began(self, event: events.ReaderBegan) -> bool:
+        stream = self._streams[event.stream]
+        if not any(each.readers for each in self._streams.values() if each.root == stream.root):
+            self.roots.forget(stream.root, self.pool.now)  # it was silent for nobody
+        self._batches.begin(stream, event.reader, event.steps.start, event.steps.stop)
+        self._batches.wanted(event.reader)
+        return True
 
-    def drop_stream(self, stream: int) -> None:
-        """Forget a stream, and end its readers."""
-        self._streams[stream].stopped = True
-        for reader in list(self._streams[stream].readers):
-            self.end_reader(reader)
-        del self._streams[stream]
-
-    def stop_stream(self, stream: int, error: VideoloadError) -> None:
-        """A stream ends with an error that the table does not know of."""
-        if (known := self._streams.get(stream)) is not None and not known.stopped:
-            self._batches.stop(known, error)
-
-    def more_slots(self, stream: int, slots: int) -> None:
-        """A stream has so many slots now."""
-        self._streams[stream].grow(slots)
-        self._grant()
-
-    def start_reader(self, stream: int, reader: int, start: int, stop: int) -> None:
-        """A consumer begins to read steps start..stop-1."""
-        root = self._streams[stream].root
-        if not any(each.readers for each in self._streams.values() if each.root == root):
-            self.roots.forget(root, self.pool.now)  # it was silent for nobody
-        self._batches.begin(self._streams[stream], reader, start, stop)
-        self.wanted(reader)
-
-    def wanted(self, reader: int) -> None:
-        """The consumer of ``reader`` waits for its next batch. It may say so again."""
-        self._batches.wanted(reader)
-        self._grant()
-
-    def slot_back(self, stream: int, slot: int) -> None:
-        """The consumer is done with a slot."""
-        if stream in self._streams:
-            self._streams[stream].slot_back(slot)
-        self._grant()
-
-    def end_reader(self, reader: int) -> None:
-        """The consumer reads no further, at the end or before."""
-        self._batches.end(reader)
-        self._grant()
+    def _stream_dropped(self, event: events.StreamDropped) -> bool:
+        stream = self._streams.pop(event.stream)
+        stream.stopped = True
+        for reader in list(stream.readers):
+            self._batches.end(reader)
+        return True
 
     # Files
 
-    def identified(self, found: Iterable[tuple[int, int, int]]) -> None:
-        """(stream, video, fingerprint) of the trainer's own copies, as `Identify` asked; 0: it has
-        none."""
-        for stream, video, fingerprint in found:
-            if stream in self._streams:
-                self._identified(self._streams[stream], video, fingerprint)
-        self._grant()
+    def _identified(self, event: events.Identified) -> bool:
+        stream = self._streams.get(event.stream)
+        if stream is None or stream.files is None:
+            return False
+        for video, found in event.found.items():
+            if isinstance(found, int):
+                self._own_was_read(stream, stream.files, video, found)
+            elif stream.files.is_requested(video):
+                self._own_is_unread(stream, stream.files, video, found)
+        return True
 
-    def _identified(self, stream: Stream, video: int, fingerprint: int) -> None:
-        files = stream.files
-        if files is None:
-            return
+    def _own_was_read(self, stream: Stream, files: Files, video: int, fingerprint: int) -> None:
+        """The trainer has this file; or none, if the fingerprint is 0."""
         stream.was_read([video])
         self.roots.own_was_read(stream.root, self.pool.now)
         if files.identified(video, fingerprint):
@@ -178,28 +213,25 @@ class Scheduler:
             elif files.expected(video) != said.file:
                 self._count_other_copy(said)
 
-    def unread(self, stream: int, video: int, error: VideoloadError) -> None:
-        """The trainer's own copy of a video, as `Identify` asked, cannot be read now. Storage that
-        is away is waited for. A file that cannot be read for long is bad: no worker's copy stands
-        in for it."""
-        known = self._streams.get(stream)
-        if known is None or (files := known.files) is None or not files.is_requested(video):
-            return
+    def _own_is_unread(
+        self, stream: Stream, files: Files, video: int, error: VideoloadError
+    ) -> None:
+        """Storage that is away is waited for. A file that cannot be read for long is bad: no
+        worker's copy stands in for it."""
         if isinstance(error, RewrittenError):
-            self._batches.stop(known, error)
+            self._batches.stop(stream, error)
             return
-        lasts_s = known.unread.failed(known.path_of(video), self.pool.now)
+        lasts_s = stream.unread.failed(stream.path_of(video), self.pool.now)
         if isinstance(error, StorageError):
-            self.roots.failed(known.root, str(error), self.pool.now, None)
+            self.roots.failed(stream.root, str(error), self.pool.now, None)
         if isinstance(error, StorageError) or lasts_s < UNREAD_S:
             files.ask_later(video)
         elif before := files.expected(video):  # it was read before
-            self._identified(known, video, before)
+            self._own_was_read(stream, files, video, before)
         else:
             files.identified(video, 0)  # if nothing is left to replace it, workers may try it
             reason = error.reason if isinstance(error, VideoError) else str(error)
-            self._condemn_video(known, video, reason)
-        self._grant()
+            self._condemn_video(stream, video, reason)
 
     def _condemn_video(self, stream: Stream, video: int, reason: str) -> None:
         """A video is bad, in whichever open batches it is."""
@@ -217,26 +249,9 @@ class Scheduler:
                 if is_open and chunk.samples[0].video == video:
                     self._condemn(chunk, 0, reason, Fault.VIDEO)
 
-    def changed(self, stream: int, video: int) -> None:
-        """A worker that reads the trainer's own copy of a video found another file than before."""
-        known = self._streams.get(stream)
-        if known is not None and known.files is not None:
-            known.files.ask_again(video)
-
-    def accepts(self, lease: Lease, files: Sequence[int]) -> int | None:
-        """Which clip of an answer is of another file than the stream uses, None if none is.
-        ``files``: their fingerprints, as the worker reports them."""
-        stream = lease.chunk.stream
-        if stream.files is None or not lease.is_checked:
-            return None
-        for at, (video, file) in enumerate(zip(lease.videos, files, strict=True)):
-            if not stream.files.accepts(video, file):
-                return at
-        return None
-
     # Workers
 
-    def is_refused(self, worker: WorkerId, says: str, silent_s: float = 0.0) -> None:
+    def _is_refused(self, worker: WorkerId, says: str, silent_s: float = 0.0) -> None:
         """The root of the lease that a worker is at does not answer it, it says, or is silent. If
         it has no lease, and nobody takes any, that holds for all roots."""
         if (known := self.pool.get(worker)) is None:
@@ -260,59 +275,40 @@ class Scheduler:
             return ""
         return self._streams[lease.stream].path_of(lease.videos[0])
 
-    def worker_joined(self, worker: Worker) -> None:
-        """A worker is admitted."""
-        self.pool.join(worker)
-        self._grant(has_news=False)
+    def _heard(self, event: events.Heard) -> bool:
+        known = self.pool.get(event.worker)
+        if known is not None:
+            self.pool.heard(known)
+            if known.is_blamed and event.whole:
+                known.is_blamed = False
+                self._forgive(event.worker)
+        return False
 
-    def heard(self, worker: WorkerId, now: float) -> bool:
-        """A message of a worker came; False if it is not known."""
-        if (known := self.pool.get(worker)) is None:
+    def _heartbeat(self, event: events.Heartbeat) -> bool:
+        if (known := self.pool.get(event.worker)) is None:
             return False
-        self.pool.heard(known, now)
-        if known.is_blamed:
-            known.is_blamed = False
-            self.worker_returned(worker)
-        return True
-
-    def beat(
-        self, worker: WorkerId, done: int, at: Activity = Activity.IDLE, *, storage: str = "",
-        storage_s: float = 0.0,
-    ) -> None:  # fmt: skip
-        """That message is a heartbeat. ``done``: the last lease that the worker is done with. What
-        it still owes up to there was lost on the way, and is granted again. ``at``: what it begins
-        with now. ``storage``: what its storage says instead of giving the videos, or the file that
-        it waits for, for ``storage_s``."""
-        if (known := self.pool.get(worker)) is None:
-            return
-        was_refused = known.is_refused
+        was_refused, says, storage_s = known.is_refused, event.storage, event.storage_s
         known.waits_since = min(known.waits_since, self.pool.now) if storage_s else math.inf
         is_slow = 0 < storage_s < SILENCE_S
-        self.pool.beat(known, at, is_refused=bool(storage) and not is_slow)
+        self.pool.beat(known, event.at, is_refused=bool(says) and not is_slow)
         if known.is_refused:
-            self.is_refused(worker, storage, storage_s)
+            self._is_refused(event.worker, says, storage_s)
         elif was_refused and (lease := known.current_lease) is not None:
             self.roots.was_read(lease.chunk.stream.root, known.copy, self.pool.now)
-        lost = [lease for number, lease in known.leases.items() if number <= done]
+        lost = [lease for number, lease in known.leases.items() if number <= event.done]
         self._give_back(lost)
-        self._grant(has_news=bool(lost))
+        return bool(lost)
 
-    def worker_left(
-        self, worker: WorkerId, *, died: bool, at_work: int | None = None, more_leave: bool = False
-    ) -> None:
-        """A worker has ended: a local one is reaped, a remote one sent BYE or cannot be reached.
-        ``died``: it said no BYE, so the lease that it was at may have ended it, or hung.
-        ``at_work``: the number of that lease, 0 if it was at none, None if nobody knows.
-        ``more_leave``: another one follows, and the clips of both are granted then."""
-        gone = self.pool.leave(worker)
+    def _worker_left(self, event: events.WorkerLeft) -> bool:
+        gone = self.pool.leave(event.worker)
         if gone is None:
-            return
+            return False
+        at_work = event.at_work
         at = gone.current_lease if at_work is None else gone.leases.get(at_work)
-        if died and at is not None:
+        if event.died and at is not None:
             self._never_answered(at, died=True)
         self._give_back(list(gone.leases.values()))
-        if not more_leave:
-            self._grant()
+        return not event.more_leave
 
     def _give_back(self, leases: list[Lease]) -> None:
         """Nobody works on these leases any more."""
@@ -322,17 +318,16 @@ class Scheduler:
             if was_owed:
                 lease.chunk.requeue_if_abandoned()
 
-    def worker_returned(self, worker: WorkerId) -> None:
-        """A worker is heard again; or a remote one that had left is back under another name: only
-        its connection broke. It may answer after all."""
+    def _forgive(self, worker: WorkerId) -> None:
+        """It is not noted any more that this worker never answered: it may after all."""
         for chunk in self._batches.open_chunks:
             left = [each for each in chunk.attempts if each.fault or each.worker.id != worker]
             if len(left) < len(chunk.attempts):
                 chunk.note(left)
 
-    def tick(self, now: float) -> None:
-        """Time passes. The leases of silent remote workers go to others."""
-        self.pool.tick(now)
+    def _tick(self) -> bool:
+        """The leases of silent remote workers go to others."""
+        self.pool.tick()
         for lease in self.pool.stalled_leases():
             self._never_answered(lease)
         for stream in self._streams.values():
@@ -340,14 +335,12 @@ class Scheduler:
                 self._settle(reader.requeued)
                 self._settle(reader.suspects)
             if stream.files is not None:
-                self._ask_again(stream, now)
-        self._grant()
-        self._grant_speculatively()
+                self._ask_again(stream, stream.files)
+        return True
 
-    def _ask_again(self, stream: Stream, now: float) -> None:
-        assert stream.files is not None
-        may_try = lambda video: stream.unread.may_try(stream.path_of(video), now)  # noqa: E731
-        if due := stream.files.to_ask_again(may_try):
+    def _ask_again(self, stream: Stream, files: Files) -> None:
+        may_try = lambda video: stream.unread.may_try(stream.path_of(video), self.pool.now)  # noqa: E731
+        if due := files.to_ask_again(may_try):
             self._outbox.append(Identify(stream.id, due))
 
     # Leases and their answers
@@ -356,47 +349,49 @@ class Scheduler:
         """The lease of this number, if the worker still holds it."""
         return self.pool.lease(worker, lease)
 
-    def answered(
-        self, lease: Lease, info: npt.NDArray[Any], decode_s: float, waited_s: float = 0.0
-    ) -> None:
-        """The answer to ``lease`` came. If the lease is owed, its clips are in their place.
-        ``info``: the metadata of each clip, [n, ...]. ``decode_s``: how long the decoding took.
-        ``waited_s``: the part of it that the worker waited for something else than a core."""
+    def other_file(self, lease: Lease, files: Sequence[int]) -> int | None:
+        """Which clip of an answer is of another file than the stream uses, None if none is.
+        ``files``: their fingerprints, as the worker reports them."""
+        stream = lease.chunk.stream
+        if stream.files is None or not lease.is_checked:
+            return None
+        return stream.files.first_other(lease.videos, files)
+
+    def _answered(self, event: events.Answered) -> bool:
+        lease, decode_s = event.lease, event.decode_s
         stream, chunk, was_owed = self._streams.get(lease.stream), lease.chunk, lease.is_owed
         clip_s = math.inf if stream is None else stream.clip_s(lease.sample)
-        self.pool.answered(lease, decode_s, clip_s, waited_s)
+        self.pool.answered(lease, decode_s, clip_s, event.waited_s)
         self.roots.was_read(chunk.stream.root, lease.worker.copy, self.pool.now)
         if not was_owed:  # its slot may have waited for this
-            self._grant()
-            return
+            return True
         chunk.stream.note_clip_time(lease.sample, decode_s / chunk.size)
         chunk.stream.was_read(lease.videos)
-        chunk.batch.write_metadata(chunk.rows, info)
+        if lease.is_checked and chunk.stream.files is not None:
+            chunk.stream.files.pin_first(lease.videos, event.files)
+        chunk.batch.write_metadata(chunk.rows, event.info)
         chunk.void_leases()
         lease.worker.mistakes = max(0.0, lease.worker.mistakes - _AMENDS * chunk.size)
         for said in chunk.reported_failures:  # those that said it cannot be decoded were wrong
             if not said.is_of_worker and said.fault is not Fault.UNREAD:  # that was counted
                 self._count_mistake(said)
         self._batches.done(chunk)
-        self._grant(has_news=False)
+        return False
 
-    def failed(
-        self, lease: Lease, at: int, reason: str, fault: Fault = Fault.VIDEO, file: int = 0
-    ) -> None:
-        """The worker says that it cannot decode clip ``at`` of ``lease``, and stopped there; or its
-        answer is not taken because of this clip. ``file``: the fingerprint of the file that it
-        found, 0 if it found none. `blame` decides what follows."""
-        was_owed = lease.is_owed
+    def _failed(self, event: events.Failed) -> bool:
+        """`blame` decides what follows."""
+        lease, was_owed = event.lease, event.lease.is_owed
         self.pool.given_up(lease)
-        if fault is Fault.AWAY:
+        if event.fault is Fault.AWAY:
             root, copy = lease.chunk.stream.root, lease.worker.copy
-            if self.roots.failed(root, reason, self.pool.now, copy):
-                self._outbox.append(Warn(lease.worker.id, f"{reason}; it is tried again"))
+            if self.roots.failed(root, event.reason, self.pool.now, copy):
+                self._outbox.append(Warn(lease.worker.id, f"{event.reason}; it is tried again"))
             if was_owed:
                 lease.chunk.requeue_if_abandoned()
         elif was_owed:
-            self._said(lease.chunk, at, Attempt(lease.worker, fault, reason, file, self.pool.now))
-        self._grant()
+            said = Attempt(lease.worker, event.fault, event.reason, event.file, self.pool.now)
+            self._said(lease.chunk, event.at, said)
+        return True
 
     # What clips did not do, and what follows
 
@@ -523,11 +518,11 @@ class Scheduler:
 
     # What is granted next
 
-    def _grant(self, *, has_news: bool = True) -> None:
+    def _offer_clips(self, *, has_news: bool) -> None:
         """Offer the clips that are to be granted. Without ``has_news``, only workers have gained
         credit: the others were offered these clips before."""
         gained = self.pool.take_newly_available()
-        if (has_news or gained) and self.pool.has_credit and self._batches.have_clips:
+        if self.pool.has_credit and self._batches.have_clips:
             self._offer(self._splitting.takers() if has_news else gained)
         self._batches.deliver_empty()
 

@@ -25,6 +25,7 @@ from videoload.logs import Log, RateLimitedLog
 from videoload.plan.options import checked_options
 from videoload.plan.plan import Plan
 from videoload.plan.quarantine import Quarantine
+from videoload.scheduler import events
 from videoload.scheduler.commands import Command, Grant, Identify, Ready
 from videoload.scheduler.files import Files
 from videoload.scheduler.records import Stream, Worker
@@ -80,9 +81,12 @@ class Trainer:
             catalog, one_clip(SPEC), Slots(4, SPEC.clip_bytes), None, Meter(),
         )  # fmt: skip
         self.table = Scheduler(credit=2, stall_s=10.0, silence_s=2.0)
-        self.table.add_stream(self.stream.state)
+        self.due: list[Command] = []
+        self.tell(events.StreamAdded(self.stream.state))
         self.workers: dict[Any, ConnectedWorker] = {}
-        self.answers = Answers(self.table, {0: self.stream}, self.workers, Meter(), WARNINGS)
+        self.answers = Answers(
+            self.table, self.tell, {0: self.stream}, self.workers, Meter(), WARNINGS
+        )
         self.shown: dict[int, int] = {}  # the grey of each step that was handed over
         self.others: list[Command] = []
 
@@ -90,16 +94,20 @@ class Trainer:
         peer = Peer(grey)
         state = Worker(peer, local=is_child, joined=self.now, copy=copy, host="here")
         self.workers[peer] = ConnectedWorker(state, grey)
-        self.table.worker_joined(state)
+        self.tell(events.WorkerJoined(state))
         self.obey()
         return peer
 
     def read(self) -> None:
-        self.table.start_reader(0, 1, 0, VIDEOS)
+        self.tell(events.ReaderBegan(0, 1, range(VIDEOS)))
         self.obey()
 
+    def tell(self, event: events.Event) -> None:
+        self.due += self.table.apply(event, self.now)
+
     def obey(self) -> None:
-        while commands := self.table.data_to_send():
+        while self.due:
+            commands, self.due = self.due, []
             for command in commands:
                 match command:
                     case Grant():
@@ -108,8 +116,7 @@ class Trainer:
                         pixels = self.stream.memory.view(command.slot, 0, (SPEC.clip_bytes,))
                         self.shown[command.step] = int(pixels[0])
                     case Identify():
-                        for video in command.videos:
-                            self.table.identified([(0, video, self.own)])
+                        self.tell(events.Identified(0, dict.fromkeys(command.videos, self.own)))
                     case _:
                         self.others.append(command)
 
@@ -125,8 +132,8 @@ class Trainer:
         for _ in range(round(seconds * 4)):
             self.now += 0.25
             for peer in beating:
-                self.table.heard(peer, self.now)
-            self.table.tick(self.now)
+                self.tell(events.Heard(peer))
+            self.tell(events.Tick())
             self.obey()
 
 

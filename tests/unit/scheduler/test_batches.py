@@ -8,6 +8,7 @@ from tests.support.desk import Desk
 from tests.support.simulation import Simulation
 from videoload.plan.batches import Sample
 from videoload.plan.plan import Plan
+from videoload.scheduler import events
 from videoload.scheduler.commands import AddSlots
 from videoload.scheduler.files import Files
 
@@ -52,13 +53,13 @@ def test_a_dropped_stream_is_forgotten() -> None:
     desk = Desk("A", credit=3, steps=1)
     desk.stream(1)
     desk.start(11, steps=1)
-    desk.table.drop_stream(0)
+    desk.tell(events.StreamDropped(0))
     desk.start(20, stream=1)
     assert [(g.stream, desk.is_void(g)) for g in desk.granted] == [(0, True), (0, True), (1, False)]
     assert (desk.table.file_of("A"), desk.table.file_of("z")) == ("", "")
     desk.answer("A", "A")
     assert desk.table.file_of("A") == "0.avi", "the path, as the stream names it"
-    desk.table.slot_back(0, 3)
+    desk.tell(events.SlotBack(0, 3))
     for reader in (10, 11):
         desk.want(reader)
         desk.end(reader)

@@ -382,7 +382,6 @@ def test_if_most_of_what_is_open_was_decoded_what_is_missing_is_to_blame() -> No
     desk.die("good")
     for worker in "bc":
         desk.now += 1
-        desk.table.pool.clock(desk.now)
         desk.kill(worker)
     assert desk.bad == ["0.avi"]
 

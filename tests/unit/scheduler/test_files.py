@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.support.desk import Desk
+from tests.support.desk import Desk, ordinals
 from videoload.errors import (
     Fault,
     StorageError,
@@ -15,6 +15,7 @@ from videoload.errors import (
     VideoError,
     VideoloadError,
 )
+from videoload.scheduler import events
 from videoload.scheduler.commands import Changed, Stop, Warn
 from videoload.scheduler.files import Files, UnreadableFiles
 
@@ -48,7 +49,7 @@ def test_a_lease_of_another_copy_waits_until_its_file_is_known_and_names_it() ->
     assert len(desk.asked) == 6, "once"
     desk.identified(2, file=OWN)  # one slow file keeps back no others
     assert [(lease.samples[0].video, lease.files) for lease in desk.granted] == [(2, (OWN,))]
-    desk.table.drop_stream(0)
+    desk.tell(events.StreamDropped(0))
     identify(desk)
     assert len(desk.granted) == 1
 
@@ -98,7 +99,7 @@ def test_a_file_that_a_worker_of_the_trainers_own_copy_found_changed_is_looked_a
     desk = desk_of("a:1", steps=1)
     identify(desk)
     for stream in (0, 7):
-        desk.table.changed(stream, 0)
+        desk.tell(events.FileChanged(stream, 0))
     desk.leave("a:1")
     desk.join("b:2")
     assert (desk.asked, desk.granted) == ([0], [])
@@ -271,13 +272,31 @@ def test_the_first_copy_that_is_decoded_is_the_one_for_all() -> None:
     assert lease.files == (0,)
     known = desk.table.lease(lease.worker, lease.lease)
     assert known is not None
-    assert [desk.table.accepts(known, [file]) for file in (OTHER, THIRD, OTHER)] == [None, 0, None]
+    for file in (OTHER, THIRD):
+        assert desk.table.other_file(known, [file]) is None, "to look changes nothing"
+    desk.tell(events.Answered(known, ordinals(lease.samples), 0.0, files=[OTHER]))
+    assert desk.streams[0].files is not None
+    assert desk.streams[0].files.expected(0) == OTHER
+    assert [desk.table.other_file(known, [file]) for file in (OTHER, THIRD, 0)] == [None, 0, 0]
+
+
+def test_one_answer_has_one_file_for_each_video() -> None:
+    files = Files(2, has_own=False)
+    assert files.first_other([0, 0, 1], [OTHER, OTHER, THIRD]) is None
+    assert files.first_other([0, 0, 1], [OTHER, THIRD, THIRD]) == 1
+    assert files.first_other([0, 1], [OTHER, 0]) == 1
+
+
+def takes(files: Files, video: int, file: int) -> bool:
+    """Whether a clip of this file is taken, which may be the first one of its video."""
+    files.pin_first([video], [file])
+    return files.first_other([video], [file]) is None
 
 
 def pinned(videos: int, *which: int) -> str:
     """What a training tells the next one that used copies of these videos."""
     files = Files(videos, has_own=False, salt=5)
-    assert all(files.accepts(video, OTHER) for video in which)
+    assert all(takes(files, video, OTHER) for video in which)
     return files.pinned()
 
 
@@ -300,7 +319,7 @@ def test_what_was_pinned_before_holds_for_files_that_the_trainer_does_not_have(o
 
 def test_what_is_known_already_is_not_pinned_anew() -> None:
     files = Files(2, has_own=False, salt=7)
-    assert files.accepts(0, THIRD)
+    assert takes(files, 0, THIRD)
     files.pin(pinned(2, 0, 1))
     assert (files.expected(0), files.expected(1), files.salt) == (THIRD, 0, 7)
 
@@ -313,8 +332,8 @@ def test_what_a_scan_found_holds_for_files_that_the_trainer_does_not_have(own: b
     for video in range(3 * own):
         files.identified(video, OWN if video == 0 else MISSING)
     assert [files.expected(video) for video in range(3)] == [OWN if own else THIRD, OTHER, 0]
-    assert not files.accepts(1, THIRD)
-    assert files.accepts(2, OTHER)
+    assert not takes(files, 1, THIRD)
+    assert takes(files, 2, OTHER)
     after = Files(3, has_own=False)
     after.give(np.array([THIRD, 0, 0]))
     after.pin(files.pinned())

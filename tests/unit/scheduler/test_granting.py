@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from tests.support.desk import Desk
 from tests.support.thorough import either
+from videoload.scheduler import events
 from videoload.scheduler.commands import Grant
 from videoload.scheduler.files import Files
 from videoload.scheduler.splitting import Splitting
@@ -40,7 +41,7 @@ def test_a_worker_that_never_says_a_whole_word_does_not_keep_the_clip_that_is_wa
     desk = Desk("a", "b", batch=1, steps=2)
     desk.answer("b", clip_s=0.01)
     for _ in range(12):
-        desk.table.pool.sends("a", desk.now)
+        desk.tell(events.Heard("a", whole=False))
         desk.wait(0.25, "b")
         desk.answer_all("b", clip_s=0.01)
     assert desk.steps() == [0, 1]

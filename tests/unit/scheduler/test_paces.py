@@ -5,6 +5,7 @@ import math
 import pytest
 
 from tests.support.desk import Desk
+from videoload.scheduler import events
 
 
 class Measured:
@@ -25,7 +26,7 @@ class Measured:
                 desk.answer("A", clip_s=0.1)
             desk.now += max(seconds + trip_s, came_s)
             desk.heard("A", worker)
-            desk.table.tick(desk.now)
+            desk.tell(events.Tick())
             desk.answer(worker, clip_s=seconds)
         desk.wait(0.25, "A", worker)
         self.pace = desk.workers[worker].pace.value

@@ -5,6 +5,7 @@ import math
 import pytest
 
 from tests.support.desk import STALL_S, Desk
+from videoload.scheduler import events
 from videoload.scheduler.commands import Warn
 from videoload.scheduler.pool import WorkerPool
 from videoload.scheduler.records import Worker
@@ -17,7 +18,7 @@ def test_a_worker_that_says_bye_gives_its_leases_back_as_they_are_and_may_leave_
     first, second = desk.granted
     desk.leave("A", "z")
     desk.die("A", "z")
-    assert not desk.table.heard("A", 1.0)
+    desk.tell(events.Heard("A"))
     assert desk.table.pool.num_available == 0
     desk.join("B")
     assert [(g.slot, g.rows, g.samples) for g in desk.granted] == [
@@ -30,7 +31,7 @@ def test_a_worker_that_says_bye_gives_its_leases_back_as_they_are_and_may_leave_
 def test_the_clips_of_workers_that_leave_together_are_granted_after_the_last_one() -> None:
     desk = Desk("A", "B", credit=1, steps=1)
     desk.join("C")
-    desk.table.worker_left("A", died=False, more_leave=True)
+    desk.tell(events.WorkerLeft("A", died=False, more_leave=True))
     desk.heard("C")
     assert desk.leases["C"] == []
     desk.leave("B")

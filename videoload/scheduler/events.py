@@ -1,0 +1,198 @@
+"""What happens to the scheduler: the argument of `Scheduler.apply`. Several belong to each lease,
+so they are Structs: one is made in 0.05 us, a frozen dataclass in 0.4."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+import numpy.typing as npt
+
+from videoload.activity import Activity
+from videoload.errors import Fault, VideoloadError
+from videoload.scheduler.commands import WorkerId
+from videoload.scheduler.records import Lease, Stream, Worker
+
+# Streams, and what their consumers do
+
+
+class StreamAdded(msgspec.Struct, frozen=True):
+    """There is one more stream."""
+
+    stream: Stream
+
+
+class StreamDropped(msgspec.Struct, frozen=True):
+    """Nobody reads a stream any more. It is forgotten, with its readers."""
+
+    stream: int
+
+
+class StreamFailed(msgspec.Struct, frozen=True):
+    """A call or a command about a stream raised this error."""
+
+    stream: int
+    error: VideoloadError
+
+
+class SlotsAdded(msgspec.Struct, frozen=True):
+    """A stream has so many slots now."""
+
+    stream: int
+    slots: int
+
+
+class ReaderBegan(msgspec.Struct, frozen=True):
+    """A consumer begins to read ``steps``, and waits for the first batch."""
+
+    stream: int
+    reader: int
+    steps: range
+
+
+class BatchWanted(msgspec.Struct, frozen=True):
+    """A consumer waits for its next batch. It may say so again."""
+
+    reader: int
+
+
+class SlotBack(msgspec.Struct, frozen=True):
+    """A consumer is done with a slot."""
+
+    stream: int
+    slot: int
+
+
+class ReaderEnded(msgspec.Struct, frozen=True):
+    """A consumer reads no further, at the end or before."""
+
+    reader: int
+
+
+# Files
+
+
+class Identified(msgspec.Struct, frozen=True):
+    """What the trainer found when it looked at its own copies of videos, as `Identify` asked: the
+    fingerprint of each, 0 if it has none, or why it cannot be read now."""
+
+    stream: int
+    found: Mapping[int, int | VideoloadError]
+
+
+class FileChanged(msgspec.Struct, frozen=True):
+    """A worker that reads the trainer's own copy of a video found another file than before."""
+
+    stream: int
+    video: int
+
+
+# Workers
+
+
+class WorkerJoined(msgspec.Struct, frozen=True):
+    """A worker is admitted."""
+
+    worker: Worker
+
+
+class Heard(msgspec.Struct, frozen=True):
+    """A message of a worker came; or, unless it is ``whole``, a part of one."""
+
+    worker: WorkerId
+    whole: bool = True
+
+
+class Heartbeat(msgspec.Struct, frozen=True):
+    """That message is a heartbeat. ``done``: the last lease that the worker is done with; what it
+    still owes up to there was lost on the way. ``at``: what it begins with now, and will be silent
+    meanwhile. ``storage``: what its storage says instead of giving the videos, or the file that it
+    waits for, for ``storage_s``."""
+
+    worker: WorkerId
+    done: int
+    at: Activity = Activity.IDLE
+    storage: str = ""
+    storage_s: float = 0.0
+
+
+class StorageRefused(msgspec.Struct, frozen=True):
+    """The storage of a worker, which will leave for that, gives it no videos, and says so."""
+
+    worker: WorkerId
+    says: str
+
+
+class WorkerLeft(msgspec.Struct, frozen=True):
+    """A worker has ended: a local one is reaped, a remote one said BYE or cannot be reached.
+    ``died``: it said no BYE, so the lease that it was at may have ended it, or hung. ``at_work``:
+    the number of that lease, 0 if it was at none, None if nobody knows. ``more_leave``: another one
+    follows, and the clips of both are granted then."""
+
+    worker: WorkerId
+    died: bool
+    at_work: int | None = None
+    more_leave: bool = False
+
+
+class WorkerReturned(msgspec.Struct, frozen=True):
+    """A worker that has left is back under another name: only its connection broke."""
+
+    worker: WorkerId
+
+
+# Leases
+
+
+class Answered(msgspec.Struct, frozen=True):
+    """The answer to a lease came. If the lease is owed, its clips are in their place.
+
+    ``info``: the metadata of each clip, [n, ...]. ``decode_s``: how long the decoding took;
+    ``waited_s``: the part of it that the worker waited for something else than a core. ``files``:
+    the fingerprint of each clip's file, if the lease is checked.
+    """
+
+    lease: Lease
+    info: npt.NDArray[Any]
+    decode_s: float
+    waited_s: float = 0.0
+    files: Sequence[int] = ()
+
+
+class Failed(msgspec.Struct, frozen=True):
+    """A worker cannot decode clip ``at`` of a lease, and stopped there; or its answer is not taken
+    because of this clip. ``file``: the fingerprint of the file that it found, 0 if none."""
+
+    lease: Lease
+    at: int
+    reason: str
+    fault: Fault = Fault.VIDEO
+    file: int = 0
+
+
+class Tick(msgspec.Struct, frozen=True):
+    """Time passes."""
+
+
+Event = (
+    Answered
+    | Heard
+    | SlotBack
+    | BatchWanted
+    | Heartbeat
+    | Failed
+    | Tick
+    | Identified
+    | FileChanged
+    | WorkerJoined
+    | WorkerLeft
+    | WorkerReturned
+    | StorageRefused
+    | StreamAdded
+    | SlotsAdded
+    | ReaderBegan
+    | ReaderEnded
+    | StreamFailed
+    | StreamDropped
+)
