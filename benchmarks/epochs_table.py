@@ -15,7 +15,7 @@ NAMES = {
     "torchcodec": "DataLoader, torchcodec",
     "cache": "tf.data cache(): frozen clips",
 }
-_COLOURS = {
+_COLORS = {
     "libav": "#606060", "nothing": "#8fb4d9", "frames": "#d9662b", "half": "#e8a882",
     "torchcodec": "#7a6bb0", "cache": "#b0b0b0",
 }  # fmt: skip
@@ -67,13 +67,13 @@ def _plot(works: dict[str, list[Row]], file: Path) -> None:
         for row in rows:
             spent, way = row["cpu_s_so_far"], row["way"]
             style = "--" if way in ("libav", "cache") else "-"
-            part.plot(range(len(spent)), spent, style, color=_COLOURS[way])
+            part.plot(range(len(spent)), spent, style, color=_COLORS[way])
             ends.append((spent[-1], way))
         at, apart = float("-inf"), max(end for end, _ in ends) / 17
         for end, way in sorted(ends):  # names beside the ends of their lines
             at = max(end, at + apart)
             word, beside = NAMES[way], (len(spent) - 1) * 1.02
-            part.text(beside, at, word, fontsize=8, va="center", color=_COLOURS[way])
+            part.text(beside, at, word, fontsize=8, va="center", color=_COLORS[way])
         part.set_title(f"{name}: {row['what'].partition(',')[0]}", fontsize=9, loc="left")
         part.set_xlabel("epochs")
         part.set_ylabel("CPU seconds of all processes")

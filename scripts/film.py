@@ -22,7 +22,7 @@ import videoload as vl
 DOCS = Path(__file__).parents[1] / "docs"
 _WIDTH, _HEIGHT, _FINE, _FRAMES = 320, 240, 2, 96
 _HORIZON = 150
-_COLOURS = ("#e5484d", "#ffb224", "#30a46c", "#3e8ed0", "#8e4ec6", "#f2f2f2")
+_COLORS = ("#e5484d", "#ffb224", "#30a46c", "#3e8ed0", "#8e4ec6", "#f2f2f2")
 _ROOMS = {"bounce": "#b9d7ea", "roll": "#f3d9b1", "spin": "#cfe5c4", "swing": "#e3cfe8"}
 
 Draw = Any  # ImageDraw.ImageDraw
@@ -40,7 +40,7 @@ def _wheel(draw: Draw, centre: Point, radius: float, angle: float, parts: int = 
     for part in range(parts):
         begin = math.degrees(angle) + part * step
         box = (x - radius, y - radius, x + radius, y + radius)
-        draw.pieslice(box, begin, begin + step, fill=_COLOURS[part], outline="#333333", width=2)
+        draw.pieslice(box, begin, begin + step, fill=_COLORS[part], outline="#333333", width=2)
     turns = [angle + n * math.pi / 2 for n in range(4)] + [n * math.pi / 2 for n in range(4)]
     return [_turned((radius, 0), turn, centre) for turn in turns]
 
@@ -76,7 +76,7 @@ def _spin(draw: Draw, t: float) -> list[Point]:
     faces = [(0, 1, 3, 2), (4, 5, 7, 6), (0, 1, 5, 4), (2, 3, 7, 6), (0, 2, 6, 4), (1, 3, 7, 5)]
     order = sorted(range(6), key=lambda n: -sum(corners[corner][2] for corner in faces[n]))
     for n in order:
-        draw.polygon([corners[k][:2] for k in faces[n]], fill=_COLOURS[n], outline="#333333")
+        draw.polygon([corners[k][:2] for k in faces[n]], fill=_COLORS[n], outline="#333333")
     return [corner[:2] for corner in corners]
 
 
@@ -87,7 +87,7 @@ def _swing(draw: Draw, t: float) -> list[Point]:
     draw.line((320, 40, x, y), fill="#333333", width=6)
     star = [(0, -70 if n % 2 else -32) for n in range(10)]
     turned = [_turned(p, n * math.pi / 5 + 3 * angle, (x, y)) for n, p in enumerate(star)]
-    draw.polygon(turned, fill=_COLOURS[1], outline="#333333")
+    draw.polygon(turned, fill=_COLORS[1], outline="#333333")
     return turned[1::2] + turned[::2]
 
 

@@ -82,8 +82,8 @@ class Plain:
                 frame, width, height,
                 format=frame.format.name, interpolation=_BILINEAR, threads=1,
             )  # fmt: skip
-            colour = convert.reformat(small, format="rgb24", interpolation=_BILINEAR, threads=1)
-            plane = colour.planes[0]
+            color = convert.reformat(small, format="rgb24", interpolation=_BILINEAR, threads=1)
+            plane = color.planes[0]
             rows = np.frombuffer(memoryview(plane), np.uint8).reshape(height, plane.line_size)
             lines[taken] = rows[y : y + crop, x * 3 : (x + crop) * 3]
             taken, wanted = taken + 1, wanted + stride

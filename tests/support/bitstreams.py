@@ -201,7 +201,7 @@ def usability(held: int | None, *, full: bool = False) -> Bits:
     found = Bits()
     if full:
         found.flags(1).u(8, 255).u(16, 1).u(16, 1)  # aspect ratio
-        found.flags(1, 0, 1).u(3, 5).flags(0, 1).u(8, 1).u(8, 1).u(8, 1)  # overscan, colours
+        found.flags(1, 0, 1).u(3, 5).flags(0, 1).u(8, 1).u(8, 1).u(8, 1)  # overscan, colors
         found.flags(1).ue(0, 0).flags(1).u(32, 1).u(32, 50).flags(1)  # chroma, timing
         for _ in ("NAL", "VCL"):  # buffers
             found.flags(1).ue(1).u(8, 0)

@@ -21,7 +21,7 @@ FORMATS = (
 
 
 def picture(width: int, height: int) -> Buffer:
-    """Waves in all colours, uint8 [height, width, 3]."""
+    """Waves in all colors, uint8 [height, width, 3]."""
     y, x = np.mgrid[0:height, 0:width] * (200 / height)
     waves = (np.sin(x / 9 + y / 23), np.cos(y / 11 - x / 31), np.sin((x + y) / 17))
     pixels: Buffer = np.rint(128 + 90 * np.stack(waves, -1)).astype(np.uint8)

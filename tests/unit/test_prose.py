@@ -59,7 +59,11 @@ DEPLOYMENT = [
     ),
     PROJECT / "services/Dockerfile",
 ]
-SOURCES = [*sorted((PROJECT / "services").rglob("*.py"))]
+ROOMS = ("bitstreams", "catalog", "clips", "plan", "reading", "frameworks", "wire")
+SOURCES = [
+    *sorted((PROJECT / "services").rglob("*.py")),
+    *(path for room in ROOMS for path in sorted((PROJECT / "videoload" / room).glob("*.py"))),
+]
 
 
 def prose_of_source(path: Path) -> str:

@@ -1,1 +1,1 @@
-"""What coded packets and headers prove, without decoding. Pure."""
+"""Parsers of coded packets and headers: prove frame counts and orders without decoding. Pure."""

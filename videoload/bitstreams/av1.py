@@ -1,14 +1,13 @@
-"""What the headers of AV1 frames prove. Pure.
+"""Prove the frames of an AV1 video from its headers. Pure.
 
-A packet consists of units (OBUs), each with its kind and its length. Frames say whether they are
-shown; one that was hidden may be shown later by a header that is nothing but its number. A sequence
-header stands before each key frame at which a decoder may begin.
+A packet consists of units (OBUs), each with its kind and its length. A flag marks shown frames; a
+hidden frame may be shown later by a header that contains only its number. A sequence header
+precedes each keyframe at which a decoder may begin. A keyframe that is shown at once replaces all
+references, so decoding can begin there.
 
-A key frame that is shown at once replaces all that a decoder holds, so decoding can begin there.
-
-**An order hint says when a frame is shown.** From one shown frame to the next it rises by one; if
-it does not, a packet is missing, and a decoder may refuse any number of those that follow. A frame
-that is shown later has the hint of the slot that kept it; so the slots are followed as well.
+**The order hint is the presentation order.** It increases by one between shown frames; otherwise, a
+packet is missing, and a decoder may reject any number of later packets. A frame that is shown later
+has the hint of the slot that stored it, so this module tracks the slots as well.
 """
 
 from __future__ import annotations
@@ -40,7 +39,8 @@ _FRAME_BYTES = 16  # the part of a frame's header that is read is not longer
 
 
 def prove_av1(packets: Packets) -> Pictures | None:
-    """Each packet shows one frame or none, if there are no layers and one sequence header."""
+    """Return the frames if each packet shows at most one, with no layers and one sequence
+    header."""
     units = []
     for i in range(len(packets.sizes)):
         data = packets.whole(i)
@@ -66,8 +66,8 @@ def prove_av1(packets: Packets) -> Pictures | None:
 def _types(
     units: list[list[tuple[int, bytes]]], sequence: _Sequence
 ) -> tuple[list[int], list[int]]:
-    """The types of pictures, one for each packet, and which packets are nothing but a frame that no
-    slot keeps. Raises EOFError for a doubt."""
+    """Return the picture type of each packet, and which packets contain only a frame that no slot
+    stores. Raises EOFError if in doubt."""
     types, unreferenced = [], []
     slots = [_Frame(is_shown=False)] * 8  # the frame in each of them
     due = -1  # the hint of the next frame that is shown
@@ -99,8 +99,8 @@ def _types(
 
 
 def _units(packet: bytes) -> Iterator[tuple[int, bytes]]:
-    """Kind and beginning of each unit. Raises EOFError if there are other units than are
-    understood, IndexError if one is cut off."""
+    """Yield kind and offset of each unit. Raises EOFError for unknown units, IndexError if one is
+    truncated."""
     at = 0
     while at < len(packet):
         header = packet[at]
@@ -120,8 +120,8 @@ def _units(packet: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 class _Frame(NamedTuple):
-    """Whether a frame is shown; the ``slot`` that it shows if it shows another frame; its order
-    hint; which slots it is kept in, a bit for each."""
+    """A frame header: whether it is shown; the ``slot`` of an existing frame that it shows; its
+    order hint; the slots that store it, one bit each."""
 
     is_shown: bool
     slot: int | None = None
@@ -131,7 +131,7 @@ class _Frame(NamedTuple):
 
 
 def _frame(unit: bytes, sequence: _Sequence) -> _Frame:
-    """The header of a frame. Raises EOFError."""
+    """Return the header of a frame. Raises EOFError."""
     bits = Bits(unit)
     if bits.take(1):
         return _Frame(is_shown=True, slot=bits.take(3))
@@ -170,7 +170,7 @@ class _Sequence(NamedTuple):
 
 @lru_cache(256)  # encoders write the same one into all their files
 def _sequence(header: bytes) -> _Sequence | None:
-    """A sequence header, if the video has one layer and no model of a decoder."""
+    """Return a sequence header, if the video has one layer and no model of a decoder."""
     bits = Bits(header)
     try:
         bits.take(4)  # profile, still picture

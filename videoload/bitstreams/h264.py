@@ -1,19 +1,19 @@
-"""What the headers of H.264 pictures prove. Pure.
+"""Prove the frames of an H.264 video from its headers. Pure.
 
 Pictures are shown in the order of their picture order counts, which begin again at each IDR
-picture. A decoder does not wait for all of them: it holds back as many pictures as the sequence
-parameter set says, and shows the lowest count of them whenever it has one more. What comes too late
-is dropped. If the set does not say how many, FFmpeg finds out while it decodes, and drops pictures
-until it knows; so only pictures that are in order already are proven then.
+picture. A decoder holds back as many pictures as the sequence parameter set requires, and shows the
+one with the lowest count whenever it has one more. Later ones are dropped. If the set has no
+number, FFmpeg estimates it while decoding, and drops pictures until then; so in that case only
+pictures in order are proven.
 
 **Decoding can begin at an IDR picture, and at a recovery point**: an I-picture with a message that
-all that is shown after it refers to nothing before. Leading pictures follow it in the file, are
-shown before it, and may refer to earlier ones: a decoder that begins there is not given them. So
-none may refer to them.
+later shown pictures do not refer to earlier ones. Leading pictures follow it in the file, are shown
+before it, and may refer to earlier ones: a decoder that begins there does not receive them. So no
+other picture may refer to them.
 
 **Two numbers in each slice header decide.** The count is written as its last bits, or follows from
-``frame_num``. ``frame_num`` says how many references came before since the IDR picture. If it is
-not that number, a picture is missing, or references are dropped (MMCO 5): nothing is proven.
+``frame_num``. ``frame_num`` counts the references since the IDR picture. If it is another number, a
+picture is missing, or references are dropped (MMCO 5): nothing is proven.
 """
 
 from __future__ import annotations
@@ -66,8 +66,8 @@ _HIGH_PROFILES = (100, 110, 122, 244, 44, 83, 86, 118, 128, 138, 139, 134, 135)
 
 
 def prove_h264(packets: Packets) -> Pictures | None:
-    """Each packet is a picture, if there are no fields and no gaps. IDR pictures are found in the
-    packets, because containers flag others as key frames too."""
+    """Return the frames if each packet is a picture, without fields or gaps. IDR pictures are found
+    in the packets, because containers flag other pictures as keyframes, too."""
     length_bytes, units = _avc_configuration(packets.extradata)
     given = frozenset(unit for unit in units if _kind(unit) in _SETTINGS)
     found = _first_slices(packets, length_bytes)
@@ -107,7 +107,8 @@ def _recovery_points(
     is_reference: npt.NDArray[np.bool_],
     sequence: _Sequence,
 ) -> Iterator[int]:
-    """Those of the packets that are ``said`` to be some at which FFmpeg decodes as it should."""
+    """Yield the recovery points among the packets ``said`` to be some, if FFmpeg decodes correctly
+    from there."""
     shown = np.arange(len(counts)) if pictures.ordinals is None else pictures.ordinals
     latest = np.maximum.accumulate(shown)
     referred = np.where(is_reference, shown, len(shown))
@@ -116,16 +117,16 @@ def _recovery_points(
     for i in said:
         since = number[i] - number[pictures.starts[pictures.starts <= i][-1]]
         is_between = latest[i] == shown[i] == earliest[i]  # no leading picture is a reference
-        # FFmpeg fills its memory with grey pictures, whose numbers and counts are those before.
+        # FFmpeg fills its buffer with gray pictures, with the numbers and counts before.
         is_full = since % (1 << sequence.frame_bits) > sequence.references
         if is_between and is_full and counts[i][1] > _LEAST_COUNT:
             yield i
 
 
 def is_unreferenced(data: Buffer, extradata: bytes) -> bool:
-    """Whether a packet is one picture, and each of its slices says that it is not a reference: the
-    proof has only its first slice. What else may concern other pictures (parameter sets, messages)
-    must not be in it."""
+    """Return whether a packet is one non-reference picture in each of its slices: the proof reads
+    only its first slice. It must contain no units that concern other pictures (parameter sets,
+    messages)."""
     length_bytes = (extradata[4] & 3) + 1 if _is_avc(extradata) else 0
     first, *_ = *_with_content(bytes(data[:HEAD_BYTES]), length_bytes), b""
     if not _is_unreferenced_slice(first):
@@ -138,7 +139,7 @@ def is_unreferenced(data: Buffer, extradata: bytes) -> bool:
 
 
 def _with_content(data: bytes, length_bytes: int) -> Iterator[bytes]:
-    """The NAL units but delimiters and filler."""
+    """Return the NAL units except delimiters and filler."""
     return (unit for unit in nal_units(data, length_bytes) if _kind(unit) not in _EMPTY)
 
 
@@ -157,8 +158,8 @@ def _kind(unit: bytes) -> int:
 def _first_slices(
     packets: Packets, length_bytes: int
 ) -> tuple[list[bytes], dict[int, frozenset[bytes]], list[int]] | None:
-    """The header of the first slice in each packet, the settings in packets that have some, and the
-    recovery points. None if a packet does not begin with the first slice of a picture."""
+    """Return the header of the first slice in each packet, the settings in packets that have some,
+    and the recovery points. None if a packet does not begin with the first slice of a picture."""
     slices: list[bytes] = []
     settings: dict[int, frozenset[bytes]] = {}
     recovering: list[int] = []
@@ -181,7 +182,8 @@ def _first_slices(
 
 
 def _first_slice(data: bytes, length_bytes: int) -> tuple[bytes, list[bytes]]:
-    """The first slice in the beginning of a packet, and the settings and messages before it."""
+    """Return the first slice in the beginning of a packet, and the settings and messages before
+    it."""
     before: list[bytes] = []
     for unit in nal_units(data, length_bytes):
         kind = _kind(unit)
@@ -193,7 +195,7 @@ def _first_slice(data: bytes, length_bytes: int) -> tuple[bytes, list[bytes]]:
 
 
 def _is_intra(unit: bytes) -> bool:
-    """Whether a slice refers to no other picture."""
+    """Return whether a slice is intra-coded."""
     bits = Bits(unescaped(unit[1:_SLICE_BYTES]))
     with suppress(EOFError):
         bits.golomb()
@@ -202,10 +204,10 @@ def _is_intra(unit: bytes) -> bool:
 
 
 def _is_recovery_point(unit: bytes) -> bool:
-    """Whether a unit has the message that decoding can begin here, exactly and at once."""
+    """Return whether a unit has the message that decoding can begin here, exactly and at once."""
     data, at = unescaped(unit[1:]) if _kind(unit) == _MESSAGES else b"", 0
     while at + 1 < len(data):
-        kind, size = data[at], data[at + 1]  # longer ones come behind it
+        kind, size = data[at], data[at + 1]  # longer ones follow it
         bits = Bits(data[at + 2 : at + 2 + size])
         with suppress(EOFError):
             if kind == _RECOVERY_POINT:
@@ -217,8 +219,8 @@ def _is_recovery_point(unit: bytes) -> bool:
 def _order_counts(
     slices: list[bytes], sequence: _Sequence, counts_both: bool
 ) -> list[tuple[int, int]] | None:
-    """For each picture, the number of its IDR picture and its picture order count. ``counts_both``:
-    both fields of a frame have a count."""
+    """Return the number of its IDR picture and the picture order count of each picture.
+    ``counts_both``: both fields of a frame have a count."""
     counts: list[tuple[int, int]] = []
     group = references = before = 0
     for unit in slices:
@@ -255,8 +257,8 @@ def _order_counts(
 
 
 def _with_encoder(packets: Packets, starts: Ints) -> Ints:
-    """The starts that name the encoder, if that matters: a decoder treats lossless pictures of an
-    old x264 differently. Most files name it in the first packet only."""
+    """Return the starts that name the encoder, if that matters: a decoder treats lossless pictures
+    of an old x264 differently. Most files name it in the first packet only."""
     said = _X264.search(packets.data(0, DATA_BYTES))
     if said is None or int(said[1]) >= _X264_AS_SPECIFIED:
         return starts
@@ -269,7 +271,8 @@ def _is_avc(extradata: bytes) -> bool:
 
 
 def _avc_configuration(extradata: bytes) -> tuple[int, list[bytes]]:
-    """How many bytes the length before a NAL unit has (0: start codes), and the units in it."""
+    """Return how many bytes the length before a NAL unit has (0: start codes), and the units in
+    it."""
     if not _is_avc(extradata):
         return 0, list(nal_units(extradata, 0))
     units, at = [], 5
@@ -281,10 +284,9 @@ def _avc_configuration(extradata: bytes) -> tuple[int, list[bytes]]:
 
 
 class _Sequence(NamedTuple):
-    """A sequence parameter set. ``frame_bits``: of ``frame_num``. ``has_fields``: a picture may
-    be a field. ``order_type``, ``order_bits``: how picture order counts are written. ``held``: so
-    many pictures a decoder holds back; 0 if the set does not say it. ``references``: so many it
-    keeps."""
+    """A sequence parameter set. ``frame_bits``: of ``frame_num``. ``has_fields``: a picture may be
+    a field. ``order_type``, ``order_bits``: how picture order counts are written. ``held``:
+    pictures that a decoder holds back; 0 if unknown. ``references``: pictures that it stores."""
 
     profile: int
     frame_bits: int
@@ -297,7 +299,7 @@ class _Sequence(NamedTuple):
 
 @lru_cache(256)  # encoders write the same one into all their files
 def _sequence(sps: bytes) -> _Sequence | None:
-    """A set, if no gaps between pictures are allowed, and they are counted in a usual way."""
+    """Return a sequence parameter set, or None if it allows gaps or has an unusual order count."""
     bits = Bits.until_stop(unescaped(sps[:_MAX_SPS_BYTES]))
     order_bits = 0
     try:
@@ -337,7 +339,7 @@ def _sequence(sps: bytes) -> _Sequence | None:
 
 @lru_cache(256)
 def _counts_both(pps: bytes) -> bool | None:
-    """Whether slices of a picture parameter set have a count for each field of a frame."""
+    """Return whether slices of a picture parameter set have a count for each field of a frame."""
     bits = Bits(unescaped(pps[1:_SLICE_BYTES]))
     with suppress(EOFError):
         bits.golomb(), bits.golomb()
@@ -347,8 +349,8 @@ def _counts_both(pps: bytes) -> bool | None:
 
 
 def _held(bits: Bits) -> int:
-    """How many pictures are held back, if the rest of a set has restrictions of the bitstream at
-    its end. Raises EOFError."""
+    """Return how many pictures are held back, if the rest of a set has restrictions of the
+    bitstream at its end. Raises EOFError."""
     bits.take(1)
     if bits.take(1):  # cropping
         bits.golomb(), bits.golomb(), bits.golomb(), bits.golomb()
@@ -360,7 +362,7 @@ def _held(bits: Bits) -> int:
         bits.take(1)
     if bits.take(1):  # signal
         bits.take(4)
-        if bits.take(1):  # colours
+        if bits.take(1):  # colors
             bits.take(24)
     if bits.take(1) and max(bits.golomb(), bits.golomb()) > 5:  # place of chroma
         raise EOFError

@@ -1,18 +1,19 @@
-"""What the headers of HEVC pictures prove. Pure.
+"""Prove the frames of an HEVC video from its headers. Pure.
 
 A coded video sequence begins with an IDR picture. Within it, pictures are shown in the order of
-their counts (POC). A CRA picture is a place to begin too: pictures that follow it in the file but
-are shown before it are *leading* pictures. Some of these (RASL) refer to pictures before the CRA
-picture; a decoder that begins there skips them, so at the beginning of a file they give no frame.
+their counts (POC). Decoding can also begin at a CRA picture: pictures that follow it in the file
+but are shown before it are *leading* pictures. Some of these (RASL) refer to pictures before the
+CRA picture; a decoder that begins there skips them, so at the beginning of a file they are not
+shown.
 
-**FFmpeg drops a picture without a word if a picture in its reference picture set is missing**, and
-most files with lost packets have another number of frames than packets therefore. So each picture
-of each set must be held here as well. The decoder's buffer is kept as FFmpeg keeps it: after each
-picture it shows the lowest count if more pictures wait than the sequence parameter set says, or if
-the buffer holds more than it says. Only if this is the order of counts, the order is proven.
+**FFmpeg silently drops a picture if a picture of its reference picture set is missing**, so in most
+files with lost packets, the numbers of frames and packets differ. So each picture of each set must
+be available here as well. This module simulates FFmpeg's picture buffer: after each picture it
+shows the lowest count if more pictures wait, or if the buffer holds more, than the sequence
+parameter set allows. The order is proven only if this equals the order of counts.
 
-What is rare proves nothing: broken links (BLA), long-term references, layers, pictures that are
-not for display, two pictures in a packet.
+Rare features prove nothing: broken links (BLA), long-term references, layers, pictures that are not
+for display, two pictures in a packet.
 """
 
 from __future__ import annotations
@@ -53,7 +54,8 @@ References = tuple[int, ...]  # a reference picture set: by how much each pictur
 
 
 def prove_hevc(packets: Packets) -> Pictures | None:
-    """Each packet is a picture, and a decoder shows all but the first RASL pictures."""
+    """Return the frames if each packet is a picture, and a decoder shows all but the first RASL
+    pictures."""
     length_bytes, units = _configuration(packets.extradata)
     given = frozenset(unit for unit in units if len(unit) > 2 and _kind(unit) in _SETTINGS)
     slices: list[bytes] = []
@@ -87,7 +89,7 @@ def prove_hevc(packets: Packets) -> Pictures | None:
 
 
 def is_hevc(packet: bytes) -> bool:
-    """Whether a packet begins as the first one of a file with start codes does."""
+    """Return whether a packet begins as the first one of a file with start codes does."""
     first = next(nal_units(packet, 0), b"")
     return packet.startswith(START_CODES) and first[:2] in (b"\x40\1", b"\x46\1")
 
@@ -102,8 +104,8 @@ class _Found(NamedTuple):
 
 
 class _Picture(NamedTuple):
-    """The kind of its slices; when it is ``shown``: its sequence and its count; which pictures are
-    kept for it."""
+    """A picture: the kind of its slices; its sequence and count in ``shown``; its reference
+    pictures."""
 
     kind: int
     shown: tuple[int, int]
@@ -115,7 +117,7 @@ def _kind(unit: bytes) -> int:
 
 
 def _picture(data: bytes, length_bytes: int) -> _Found | None:
-    """A packet, if it has one picture, whose first slice comes first."""
+    """Return the picture of a packet, if it has one picture, with its first slice first."""
     if not length_bytes and not data.startswith(START_CODES):
         return None
     first = b""
@@ -141,7 +143,7 @@ def _picture(data: bytes, length_bytes: int) -> _Found | None:
 
 
 def _pictures(slices: list[bytes], sequence: _Sequence, extra: int) -> Iterator[_Picture]:
-    """The pictures. Raises EOFError if something is unusual."""
+    """Yield the pictures. Raises EOFError if something is unusual."""
     group = before = 0
     for i, unit in enumerate(slices):
         kind, count = _kind(unit), 0
@@ -173,8 +175,8 @@ def _pictures(slices: list[bytes], sequence: _Sequence, extra: int) -> Iterator[
 
 
 def _shown(pictures: list[_Picture], starts: list[int], sequence: _Sequence) -> Pictures | None:
-    """What a decoder shows, if nothing but leading pictures is shown on another side of a start
-    than it has in the file."""
+    """Return the shown frames, if only leading pictures change sides of a start between file and
+    presentation order."""
     counts: list[tuple[int, int] | None] = []
     waiting: list[tuple[int, int]] = []
     shown: list[tuple[int, int]] = []
@@ -222,7 +224,8 @@ def _shown(pictures: list[_Picture], starts: list[int], sequence: _Sequence) -> 
 
 
 def _configuration(extradata: bytes) -> tuple[int, list[bytes]]:
-    """How many bytes the length before a NAL unit has (0: start codes), and the units in it."""
+    """Return how many bytes the length before a NAL unit has (0: start codes), and the units in
+    it."""
     if extradata[:1] != b"\1" or len(extradata) < 23:
         return 0, list(nal_units(extradata, 0))
     units, at = [], 23
@@ -249,7 +252,7 @@ class _Sequence(NamedTuple):
 
 @lru_cache(256)  # encoders write the same one into all their files
 def _sequence(sps: bytes) -> _Sequence | None:
-    """A set, if it is of a usual kind."""
+    """Return a set, if it is of a usual kind."""
     bits = Bits.until_stop(unescaped(sps[_HEADER_BYTES:]))
     try:
         bits.take(4)
@@ -266,7 +269,7 @@ def _sequence(sps: bytes) -> _Sequence | None:
             height -= (bits.golomb() + bits.golomb()) * (1 + (chroma == 1))
         bits.golomb(), bits.golomb()  # depths
         count_bits = bits.golomb() + 4
-        for _ in range(layers + 1 if bits.take(1) else 1):  # the highest layer comes last
+        for _ in range(layers + 1 if bits.take(1) else 1):  # the highest layer is last
             buffer, waiting, _ = bits.golomb() + 1, bits.golomb(), bits.golomb()
         for _ in range(6):  # sizes and depths of blocks
             bits.golomb()
@@ -303,8 +306,8 @@ def _skip_profile(bits: Bits, layers: int) -> None:
 
 
 def _references(bits: Bits, sets: Sequence[References], many: int) -> References:
-    """The reference picture set that comes next: those before the picture, the next one first, then
-    those after it. ``sets``: those of the sequence so far, of ``many``. Raises EOFError."""
+    """Return the next reference picture set: pictures before this one, nearest first, then pictures
+    after it. ``sets``: the sets of the sequence so far, of ``many``. Raises EOFError."""
     if sets and bits.take(1):  # it is coded as its differences to another set
         back = bits.golomb() + 1 if len(sets) == many else 1
         sign = bits.take(1)
@@ -314,7 +317,7 @@ def _references(bits: Bits, sets: Sequence[References], many: int) -> References
         found = [
             each + difference
             for each in (*sets[-back], 0)
-            if bits.take(1) or bits.take(1)  # it is used, or kept
+            if bits.take(1) or bits.take(1)  # it is used, or stored
         ]
     else:
         found = []
@@ -334,7 +337,7 @@ def _references(bits: Bits, sets: Sequence[References], many: int) -> References
 
 @lru_cache(256)
 def _extra_bits(pps: bytes) -> int | None:
-    """How many bits without a meaning a slice's header has; None if pictures of this picture
+    """Return how many bits without a meaning a slice's header has; None if pictures of this picture
     parameter set may be no output."""
     bits = Bits(unescaped(pps[_HEADER_BYTES:_SLICE_BYTES]))
     try:

@@ -1,4 +1,4 @@
-"""What the headers of MPEG-4 pictures (VOPs) prove. Pure.
+"""Prove the frames of an MPEG-4 video from the headers of its VOPs. Pure.
 
 B-VOPs, VOPs that are not coded, and two VOPs in a packet ("packed") with the placeholder that
 follows are understood as FFmpeg understands them.
@@ -53,14 +53,15 @@ _VOP_TYPES = np.repeat(_TYPES, 64)  # by the byte behind the start code
 
 
 def prove_mpeg4(packets: Packets) -> Pictures | None:
-    """Each coded VOP is a picture, if all that FFmpeg does with the VOPs is understood."""
+    """Return the frames, one per coded VOP, if this module understands how FFmpeg handles all
+    VOPs."""
     first = packets.data(0, DATA_BYTES)
     first = first[: first.find(VOP) + len(VOP)]
     divx, layer, before = _settings(first, packets.extradata)
     if layer is None:
         return None
     heads, pictures_of = packets.heads(), dict[int, bytes]()
-    closed: npt.NDArray[np.bool_] | None = None  # no B-VOP is kept after the packet
+    closed: npt.NDArray[np.bool_] | None = None  # no B-VOP is pending after the packet
     if divx is not None and divx[1] == b"p":
         closed = np.full(len(heads), True)
         if (unpacked := _unpack(packets, closed)) is None:
@@ -110,11 +111,12 @@ def prove_mpeg4(packets: Packets) -> Pictures | None:
         return None
     unreferenced = (types == B).astype(np.int64)
     if closed is not None:
-        # A decoder that skips a packet keeps no B-VOP of it, so those behind it are lost as well.
+        # A decoder that skips a packet has no B-VOP of it, so the following ones are lost as well.
         for i in (unreferenced & ~closed).nonzero()[0][::-1].tolist():
             following = unreferenced[i + 1] if i + 1 < len(types) else 0
             unreferenced[i] = following + 1 if following else 0
-        # One that starts after a kept B-VOP lacks it, and takes the placeholder for a picture.
+        # A decoder that starts after a pending B-VOP misses it, and takes the placeholder for a
+        # picture.
         closed[0] = True
         pictures = pictures._replace(starts=pictures.starts[closed[pictures.starts]])
     for i in settings.keys() - vops.keys():
@@ -124,10 +126,10 @@ def prove_mpeg4(packets: Packets) -> Pictures | None:
     return pictures.with_unreferenced(unreferenced) if _are_times_right(every, layer) else None
 
 
-@lru_cache(256)  # the files of a data set are made by few encoders
+@lru_cache(256)  # the files of a dataset have few encoders
 def _settings(first: bytes, extradata: bytes) -> tuple[re.Match[bytes] | None, Layer | None, bytes]:
-    """What DivX's encoder says of itself; the layer; and all that stands before the first picture,
-    except for a time code."""
+    """Return DivX's encoder string, the layer, and all bytes before the first picture, except a
+    time code."""
     divx = _DIVX.search(first) or _DIVX.search(extradata)
     layer = video_object_layer(first) or video_object_layer(extradata)
     return divx, layer, _TIME_CODE.sub(b"", first[: -len(VOP)])
@@ -135,8 +137,8 @@ def _settings(first: bytes, extradata: bytes) -> tuple[re.Match[bytes] | None, L
 
 @lru_cache(256)
 def _as_read(settings: bytes) -> bytes:
-    """What stands before a picture, with its layer as FFmpeg reads it. DivX's encoder leaves the
-    sizes of buffers out of all layers but the first."""
+    """Return the headers before a picture, with its layer as FFmpeg reads it. DivX's encoder omits
+    the buffer sizes from all layers but the first."""
     found = _VOL.search(settings)
     layer = video_object_layer(settings)
     if found is None or layer is None or layer.read is None:
@@ -146,7 +148,7 @@ def _as_read(settings: bytes) -> bytes:
 
 
 class _Fields(NamedTuple):
-    """What the usual headers of VOPs say: see `_Vop`. One that is not ``are_coded`` may also be of
+    """The fields of usual VOP headers: see `_Vop`. A VOP that is not in ``are_coded`` may also have
     an unusual form, such as a time of two seconds after the last VOP."""
 
     seconds: Ints
@@ -155,7 +157,7 @@ class _Fields(NamedTuple):
 
 
 def _usual_fields(heads: Bytes, at: int, layer: Layer) -> _Fields:
-    """The fields of VOPs whose type is in byte ``at``."""
+    """Return the fields of VOPs whose type is in byte ``at``."""
     bits = np.ascontiguousarray(heads[:, at : at + 8]).view(">u8")[:, 0].astype(np.uint64)
     seconds, unit_bits = bits >> 61 & 1, _unit_bits(layer.resolution)
     # Behind the type and the seconds: a 0, a marker, the units, a marker, whether it is coded.
@@ -167,8 +169,8 @@ def _usual_fields(heads: Bytes, at: int, layer: Layer) -> _Fields:
 def _like_first(
     heads: Bytes, head: Bytes, first: bytes, layer: Layer
 ) -> tuple[int, npt.NDArray[np.bool_]]:
-    """Where the VOP of the first packet begins, and which of these heads are coded and have the
-    same before their VOP, except for a time code: the key frames of most files."""
+    """Return where the VOP of the first packet begins, and which of these heads are coded and have
+    the same before their VOP, except for a time code: the keyframes of most files."""
     at = first.find(VOP)
     if not 0 <= at <= HEAD_BYTES - _USUAL_VOP_BYTES:
         return 0, np.full(len(heads), False)
@@ -180,9 +182,9 @@ def _like_first(
 
 
 def _unpack(packets: Packets, closed: npt.NDArray[np.bool_]) -> list[bytes] | None:
-    """What FFmpeg decodes for each packet. A packet with a reference picture may hold a B-VOP as
-    well. FFmpeg keeps the B-VOP and decodes it in the place of the next packet, which is a
-    placeholder or brings another B-VOP to keep."""
+    """Return the VOP that FFmpeg decodes for each packet. A packet with a reference picture may
+    contain a B-VOP as well. FFmpeg stores the B-VOP and decodes it instead of the next packet,
+    which is a placeholder or contains another B-VOP to store."""
     pictures: list[bytes] = []
     kept = b""
     for i in range(len(packets.sizes)):
@@ -199,13 +201,13 @@ def _unpack(packets: Packets, closed: npt.NDArray[np.bool_]) -> list[bytes] | No
             return None  # one of two pictures is lost
         kept = data[following:] if is_kept else b""
         closed[i] = not kept
-    return pictures  # a B-VOP that is kept at the end is never shown
+    return pictures  # a B-VOP pending at the end is never shown
 
 
 class Layer(NamedTuple):
-    """The header of a video object layer. ``low_delay``: whether no B-VOPs come; None if it does
-    not say. ``resolution``: units of time in a second. ``is_interlaced``: there may be fields.
-    ``read``: all that FFmpeg reads of it and uses; None: it is of an unusual form."""
+    """The header of a video object layer. ``low_delay``: whether there are no B-VOPs; None if
+    unknown. ``resolution``: units of time in a second. ``is_interlaced``: there may be fields.
+    ``read``: the fields that FFmpeg reads and uses; None: an unusual form."""
 
     type: int
     low_delay: bool | None
@@ -215,12 +217,12 @@ class Layer(NamedTuple):
 
 
 def video_object_layer(data: bytes) -> Layer | None:
-    """The first header of a layer in the beginning of a packet, if it is understood."""
+    """Return the first header of a layer in the beginning of a packet, if it is understood."""
     found = _VOL.search(data)
     return None if found is None else _layer(data[found.end() : found.end() + _LAYER_BYTES])
 
 
-@lru_cache(256)  # the files of a data set are made by few encoders
+@lru_cache(256)  # the files of a dataset have few encoders
 def _layer(data: bytes) -> Layer | None:
     bits, read = Bits(data), list[int]()
 
@@ -296,7 +298,8 @@ def _vop(data: bytes, layer: Layer) -> _Vop | None:
 
 
 def _are_times_right(vops: Iterable[_Vop | None], layer: Layer) -> bool:
-    """Whether the time of each B-VOP is between its references. FFmpeg skips other B-VOPs."""
+    """Return whether the time of each B-VOP is between its references. FFmpeg skips other
+    B-VOPs."""
     second = before = references = 0  # seconds of the last reference, and of the one before
     last = distance = 0  # the time of the last reference, and its distance to the one before
     for vop in vops:

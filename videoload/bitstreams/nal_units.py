@@ -1,9 +1,8 @@
-"""NAL units, of which H.264 and HEVC consist. Pure.
+"""Parse the NAL units of H.264 and HEVC. Pure.
 
-A packet has one picture: units that say things about it, then its slices. Start codes stand before
-the units (AVI, MPEG-TS), or each unit has its length before it (MP4, MKV); the container's
-configuration says which. Within a unit, a 3 behind two zeros is an escape and no part of what it
-says.
+A packet has one picture: units that describe it, then its slices. Units are separated by start
+codes (AVI, MPEG-TS), or preceded by their length (MP4, MKV), as the container's configuration
+states. Within a unit, a 3 after two zeros is an escape byte, and not part of the data.
 """
 
 from __future__ import annotations
@@ -16,7 +15,8 @@ _START_CODE = re.compile(b"\0\0\1")
 
 
 def nal_units(data: bytes, length_bytes: int) -> Iterator[bytes]:
-    """Each NAL unit in ``data``. The length before it has so many bytes; 0: start codes."""
+    """Yield each NAL unit in ``data``. ``length_bytes``: size of the length field; 0: start
+    codes."""
     at = 0
     while length_bytes and at + length_bytes < len(data):
         begin = at + length_bytes
@@ -41,13 +41,13 @@ def listed_units(data: bytes, at: int, counts: int) -> tuple[list[bytes], int]:
 
 
 def unescaped(unit: bytes) -> bytes:
-    """What a unit says."""
+    """Return a unit without its escape bytes."""
     return unit.replace(b"\0\0\3", b"\0\0")
 
 
 def next_count(before: int, last_bits: int, bits: int) -> int:
-    """A picture's order count of which the ``last_bits`` are written: the one that is next to the
-    count of the last reference ``before``."""
+    """Return a picture's order count of which the ``last_bits`` are written: the one that is next
+    to the count of the last reference ``before``."""
     half = 1 << bits >> 1
     count = before + (last_bits - before + half) % (2 * half) - half
     return count + 2 * half if count == before - half else count

@@ -1,7 +1,7 @@
-"""Coded packets, and what their picture types prove. Pure.
+"""Coded packets, and the frames that their picture types prove. Pure.
 
 B-pictures are shown before the reference picture that they follow in the file. After the first
-reference picture of a file they are not shown, because the decoder lacks their other reference.
+reference picture of a file they are not shown, because their other reference is missing.
 """
 
 from __future__ import annotations
@@ -41,14 +41,12 @@ class Packets(NamedTuple):
 
 
 class Pictures(NamedTuple):
-    """What is proven.
-
-    ``frames``: how many there are. ``starts``: the packets where decoding can begin, rising; what
-    is shown from there on needs nothing before. ``ordinals``: the frame that each packet gives, -1
-    for none, int64 [packets]. None: packet i gives frame i. ``non_reference``: how many
-    packets, from each one on, have to be skipped together, because their pictures share packets;
-    these are not referenced, so a decoder that skips them decodes all others as if it had not. 0
-    for a packet that may not be skipped, int [packets]; None if none may.
+    """The proven frames. ``frames``: their number. ``starts``: the packets where decoding can
+    begin, increasing; frames shown from there on need no earlier packet. ``ordinals``: the frame of
+    each packet, -1 for none, int64 [packets]. None: packet i is frame i. ``non_reference``: the
+    number of packets, from each one on, that must be skipped together, because their pictures share
+    packets. Their pictures are not referenced, so skipping them does not change other frames. 0 for
+    a packet that may not be skipped, int [packets]; None if none may.
     """
 
     frames: int
@@ -57,12 +55,12 @@ class Pictures(NamedTuple):
     non_reference: Ints | None = None
 
     def with_unreferenced(self, counts: Ints) -> Pictures:
-        """The same, with what is `unreferenced`."""
+        """Return the same, with what is `unreferenced`."""
         return self._replace(non_reference=compact(counts) if counts.any() else None)
 
 
 class KeyFrame(NamedTuple):
-    """Where decoding can start: the frame that comes out first; the number, dts and position of its
+    """A place where decoding can start: its first frame; the number, dts and position of its
     packet. A position of -1 means that the packet cannot be sought."""
 
     ordinal: int
@@ -83,7 +81,7 @@ _KINDS = [
 
 
 def compact(numbers: Ints) -> Ints:
-    """The same numbers in as few bytes as each of them needs."""
+    """Return the same numbers in as few bytes as each of them needs."""
     low, high = numbers.min(initial=0), numbers.max(initial=0)
     for kind, least, most in _KINDS:
         if least <= low and high <= most:
@@ -92,7 +90,7 @@ def compact(numbers: Ints) -> Ints:
 
 
 def by_types(types: Ints) -> Pictures | None:
-    """What pictures of these types prove, one for each packet, in the order of decoding."""
+    """Return the frames that these picture types prove, one type per packet, in decoding order."""
     if types[0] != INTRA:
         return None
     starts = (types == INTRA).nonzero()[0]
@@ -100,7 +98,7 @@ def by_types(types: Ints) -> Pictures | None:
         return Pictures(len(types), starts)
     ordinals = [-1] * len(types)
     shown = references = 0
-    held = -1  # the last reference picture: shown when the next one comes
+    held = -1  # the last reference picture: shown when the next one follows
     for i, kind in enumerate(types.tolist()):
         if kind == B and references > 1:
             ordinals[i] = shown
@@ -116,8 +114,8 @@ def by_types(types: Ints) -> Pictures | None:
 
 
 def is_shown_in_order(counts: Sequence[tuple[int, int]], held: int) -> bool:
-    """Whether a decoder shows each picture once and in the order of ``counts`` if it holds back so
-    many, and otherwise shows the lowest one of them and the next."""
+    """Return whether a decoder shows each picture once and in the order of ``counts`` if it holds
+    back so many, and otherwise shows the lowest one of them and the next."""
     waiting: list[tuple[int, int]] = []
     shown = []
     for count in counts:
@@ -130,8 +128,8 @@ def is_shown_in_order(counts: Sequence[tuple[int, int]], held: int) -> bool:
 
 
 def by_counts(counts: Sequence[tuple[int, int]], starts: Ints) -> Pictures | None:
-    """What pictures prove that are shown in the order of ``counts``, if each of the ``starts`` is
-    shown before all that follow it in the file, and after all before it."""
+    """Return the frames of pictures shown in the order of ``counts``, if each of the ``starts`` is
+    shown before all pictures that follow it in the file, and after all earlier ones."""
     each = np.arange(len(counts))
     order = sorted(each.tolist(), key=counts.__getitem__)
     ordinals = np.empty_like(each)
@@ -142,12 +140,12 @@ def by_counts(counts: Sequence[tuple[int, int]], starts: Ints) -> Pictures | Non
 
 
 def only(values: Set[T]) -> T | None:
-    """The value, if there is one and no other."""
+    """Return the value, if there is one and no other."""
     return next(iter(values)) if len(values) == 1 else None
 
 
 def are_settings_known(found: Mapping[int, object], given: object, starts: Iterable[int]) -> bool:
-    """Whether a decoder knows the same settings of a codec wherever it begins. The settings
+    """Return whether a decoder knows the same settings of a codec wherever it begins. The settings
     ``found`` in packets must all be the same, and each start must have them, unless those that are
     ``given`` by the container are the same."""
     settings = set(found.values())
@@ -165,7 +163,7 @@ class Bits:
 
     @classmethod
     def until_stop(cls, data: bytes) -> Self:
-        """The bits before the last 1, which only says where they end."""
+        """Return the bits before the last 1, which only marks their end."""
         bits = cls(data)
         after = (bits._value & -bits._value).bit_length()
         bits._value >>= after
@@ -173,18 +171,18 @@ class Bits:
         return bits
 
     def take(self, count: int) -> int:
-        """The next ``count`` bits as a number."""
+        """Return the next ``count`` bits as a number."""
         self._left -= count
         if self._left < 0:
             raise EOFError
         return self._value >> self._left & (1 << count) - 1
 
     def rest(self) -> str:
-        """All bits that follow, as text."""
+        """Return all remaining bits, as text."""
         return f"{self._value & (1 << self._left) - 1:0{self._left}b}" if self._left else ""
 
     def golomb(self) -> int:
-        """An Exp-Golomb code, unsigned, of at most 65 bits."""
+        """Return an Exp-Golomb code, unsigned, of at most 65 bits."""
         rest = self._value & (1 << self._left) - 1
         zeros = self._left - rest.bit_length()
         self._left -= 2 * zeros + 1
@@ -193,6 +191,6 @@ class Bits:
         return (rest >> self._left) - 1
 
     def signed_golomb(self) -> int:
-        """An Exp-Golomb code, signed."""
+        """Return an Exp-Golomb code, signed."""
         code = self.golomb()
         return (code + 1) // 2 * (1 if code % 2 else -1)

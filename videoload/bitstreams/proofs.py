@@ -1,15 +1,15 @@
-"""What picture headers prove about the frames of a video. Pure.
+"""Prove the frames of a video from its picture headers. Pure.
 
 The question has two parts. How many frames does a complete sequential decode output, and in which
-order? And does a decoder that begins at a key frame go on as one that began with the file? The
-answers differ by codec. If a header leaves a doubt, nothing is proven (None), and a decoder has to
-tell. A codec that few files have is not worth a prover: the complete decode is right for it too.
+order? And does a decoder that begins at a keyframe output the same frames as one that began with
+the file? The answers differ by codec. If a header leaves a doubt, nothing is proven (None), and a
+complete decode counts the frames. A codec that few files have is not worth a prover: the complete
+decode is right for it too.
 
-    every packet is a frame    MJPEG, DV, ProRes, DNxHD, JPEG 2000, raw and lossless codecs
-    I and P pictures           MS-MPEG4, FFV1
-    show_frame                 VP8, VP9, AV1
-    VOP types                  MPEG-4: B-VOPs, VOPs that are not coded, two in a packet (packed)
-    picture order counts       H.264, HEVC: as a decoder shows them that holds back so many
+    every packet is a frame    MJPEG, DV, ProRes, DNxHD, JPEG 2000, raw and lossless codecs I and P
+    pictures           MS-MPEG4, FFV1 show_frame                 VP8, VP9, AV1 VOP types
+    MPEG-4: B-VOPs, VOPs that are not coded, two in a packet (packed) picture order counts
+    H.264, HEVC: as shown by a decoder that holds back so many
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from videoload.bitstreams.pictures import (
 )
 from videoload.bitstreams.vp9 import prove_vp9
 
-# Each packet is a picture that refers to no other. (FFmpeg says the same of some that do refer.)
+# Each packet is an intra picture. (FFmpeg calls some others intra, too.)
 UNCOMPRESSED = frozenset(
     ("avrp", "r10k", "r210", "rawvideo", "v210", "v308", "v408", "v410", "y41p", "yuv4")
 )
@@ -50,7 +50,7 @@ _MIN_BYTES = 8  # a smaller packet may stand for a picture that was dropped
 
 
 def prove(packets: Packets) -> Pictures | None:
-    """What a complete decode outputs. None if headers do not prove it."""
+    """Return the frames that a complete decode outputs. None if headers do not prove them."""
     if not len(packets.sizes):
         return None
     prover = _PROVERS.get(packets.codec)
@@ -67,8 +67,8 @@ def _all_intra(packets: Packets) -> Pictures | None:
 
 
 def _without_b(type_of: Callable[[Bytes], Ints]) -> Callable[[Packets], Pictures | None]:
-    """The prover of a codec that has no B-pictures. ``type_of`` returns, from the heads of packets:
-    0 for I, 1 for P."""
+    """Return the prover of a codec that has no B-pictures. ``type_of`` returns, from the heads of
+    packets: 0 for I, 1 for P."""
 
     def prove(packets: Packets) -> Pictures | None:
         if packets.sizes.min() < _MIN_BYTES:
@@ -80,7 +80,7 @@ def _without_b(type_of: Callable[[Bytes], Ints]) -> Callable[[Packets], Pictures
 
 
 def _two_bits(at: int) -> Callable[[Bytes], Ints]:
-    """The number in the two bits from bit number ``at`` on of each head."""
+    """Return the number in the two bits from bit number ``at`` on of each head."""
 
     def number(heads: Bytes) -> Ints:
         pairs = heads[:, at >> 3 : (at >> 3) + 2].astype(np.int64)
@@ -105,8 +105,8 @@ _BEGINS = b"\xff\xd8\xff"
 
 
 def _mjpeg(packets: Packets) -> Pictures | None:
-    """Each packet is a picture if each brings the same tables, so that none takes them from another
-    picture, and if each is a whole frame."""
+    """Return one frame per packet, if all contain the same tables, so that none uses those of
+    another picture, and if each is a whole frame."""
     first = packets.data(0, DATA_BYTES)
     header = jpeg_header(first)
     begins, is_field = first[: header.length], header.height < _least_height(packets)
@@ -126,8 +126,8 @@ def _least_height(packets: Packets) -> int:
 
 
 def _is_frame(packets: Packets, i: int, height: int) -> bool:
-    """Whether packet ``i``, whose first picture has this height, is a frame: one picture, or two
-    fields."""
+    """Return whether packet ``i``, whose first picture has this height, is a frame: one picture, or
+    two fields."""
     if height >= _least_height(packets):
         return True
     whole = packets.whole(i)
@@ -135,11 +135,9 @@ def _is_frame(packets: Packets, i: int, height: int) -> bool:
 
 
 class JpegHeader(NamedTuple):
-    """What stands before the first scan of a JPEG picture.
-
-    ``tables`` are those that the picture brings; the decoder takes any others from the picture
-    before it. ``has_scan``: a scan follows. ``length``: of the header, in bytes. ``height``: of the
-    picture, 0 if the header does not say.
+    """The header before the first scan of a JPEG picture. ``tables``: its tables; the decoder takes
+    others from the picture before it. ``has_scan``: a scan follows. ``length``: of the header, in
+    bytes. ``height``: of the picture, 0 if unknown.
     """
 
     tables: frozenset[tuple[int, int]]
@@ -149,7 +147,7 @@ class JpegHeader(NamedTuple):
 
 
 def jpeg_header(data: Buffer) -> JpegHeader:
-    """The header of a picture, as far as ``data`` has it."""
+    """Return the header of a picture, as far as ``data`` has it."""
     tables: set[tuple[int, int]] = set()
     at = height = 0
     has_scan = False

@@ -1,10 +1,9 @@
-"""What the headers of VP9 frames prove. Pure.
+"""Prove the frames of a VP9 video from its headers. Pure.
 
-A packet has one coded frame, or several and an index of their sizes at its end (a superframe). Each
-frame says whether it is shown. An encoder hides a frame that others refer to, puts it into the
-packet of the next shown frame, and may show it later by a frame that is nothing but its number.
-
-A key frame that is shown replaces all that a decoder holds, so decoding can begin there.
+A packet has one coded frame, or several and an index of their sizes at its end (a superframe). A
+flag marks shown frames. An encoder hides a reference frame in the packet of the next shown frame,
+and may show it later by a frame that contains only its number. A keyframe that is shown replaces
+all references, so decoding can begin there.
 """
 
 from __future__ import annotations
@@ -15,12 +14,12 @@ import numpy as np
 
 from videoload.bitstreams.pictures import INTER, INTRA, NONE, Bits, Packets, Pictures, by_types
 
-_HEADER_BYTES = 16  # of a key frame, up to its size
+_HEADER_BYTES = 16  # of a keyframe, up to its size
 _RGB = 7
 
 
 def prove_vp9(packets: Packets) -> Pictures | None:
-    """Each packet shows one frame or none."""
+    """Return the frames if each packet shows at most one."""
     types = []
     for i in range(len(packets.sizes)):
         data = packets.whole(i)
@@ -42,7 +41,7 @@ class _Frame(NamedTuple):
 
 
 def _frame(data: bytes) -> _Frame | None:
-    """The header of a coded frame, if it is one."""
+    """Return the header of a coded frame, if it is one."""
     bits = int.from_bytes(data[:2].ljust(2, b"\0"), "big")
     if bits >> 14 != 2:
         return None
@@ -53,7 +52,7 @@ def _frame(data: bytes) -> _Frame | None:
 
 
 def _size(key: bytes) -> tuple[int, int]:
-    """Width and height of a key frame."""
+    """Return width and height of a keyframe."""
     bits = Bits(key.ljust(_HEADER_BYTES, b"\0"))
     bits.take(2)
     profile = bits.take(1) | bits.take(1) << 1
@@ -68,7 +67,7 @@ def _size(key: bytes) -> tuple[int, int]:
 
 
 def _frames(packet: bytes) -> list[bytes]:
-    """The coded frames of a packet; none if its index is wrong."""
+    """Return the coded frames of a packet; none if its index is wrong."""
     last = packet[-1]
     count, size_bytes = (last & 7) + 1, (last >> 3 & 3) + 1
     begins = len(packet) - 2 - count * size_bytes

@@ -49,7 +49,7 @@ _log = logging.getLogger(__name__)
 
 
 class Catalog:
-    """An immutable sequence of `Video`: which videos, which labels.
+    """An immutable sequence of `Video`: paths, labels and targets.
 
     Examples:
         >>> catalog = vl.Catalog(["a.avi", "b.avi"], ["sit", "wave"], root="ucf101")
@@ -155,9 +155,9 @@ class Catalog:
         where: Mapping[str, Any] | None = None,
         duplicates: bool = False,
     ) -> Catalog:
-        """The rows of a table: a DataFrame of pandas or polars, a dict of columns, rows (dicts), or
-        the path of a file: ``.parquet``, ``.jsonl`` (a row in each line), or CSV with a header, as
-        ``videoload scan --output`` writes it.
+        """Return the rows of a table: a DataFrame of pandas or polars, a dict of columns, rows
+        (dicts), or the path of a file: ``.parquet``, ``.jsonl`` (a row in each line), or CSV with a
+        header, as ``videoload scan --output`` writes it.
 
         Examples:
             >>> catalog = vl.Catalog.from_table("train.csv", root="ntu")  # path,label,start,end
@@ -166,10 +166,9 @@ class Catalog:
             ...     table, root="ntu", path="file", label="what", start_s="from_s", end_s="to_s"
             ... )
 
-        A keyword names a column. By default that is the one with its own name, if there is one;
-        None: none. A start without an end is an error, unless ``end=None`` says that each segment
-        runs to the end of its file, and so is an end without a start. The log names columns that
-        are not used.
+        A keyword names a column. By default it is the column of the same name, if there is one;
+        None: none. A start without an end is an error, unless ``end=None`` makes each segment end
+        with its file, and so is an end without a start. The log names columns that are not used.
 
         Args:
             table: The table. Rows count by their place, not by an index of pandas. An empty cell,
@@ -241,7 +240,7 @@ class Catalog:
         root: PathLike | None = None,
         classes: ClassNames | None = None,
     ) -> Catalog:
-        """A split file of UCF-101 (Soomro et al. 2012): ``Archery/v_Archery_g01_c01.avi 3``.
+        """Return a split file of UCF-101 (Soomro et al. 2012): ``Archery/v_Archery_g01_c01.avi 3``.
 
         Examples:
             >>> train = vl.Catalog.from_list("trainlist01.txt", "ucf101", "classInd.txt")
@@ -272,7 +271,7 @@ class Catalog:
         episodes: Iterable[int] | None = None,
         tolerance_s: float = 1e-4,
     ) -> Catalog:
-        """A data set of robot learning in LeRobot's format 3.0. Needs the extra ``[lerobot]``.
+        """Return a robot dataset in LeRobot's format 3.0. Needs the extra ``[lerobot]``.
 
         Examples:
             >>> ahead = {"action": [i / 50 for i in range(100)]}
@@ -286,7 +285,7 @@ class Catalog:
         episode with a step that has none within ``tolerance_s`` is a bad video, and is named.
 
         Args:
-            root: The folder of the data set, or a URL.
+            root: The folder of the dataset, or a URL.
             delta_timestamps: For features that are no camera, LeRobot's own word: the seconds from
                 the step at which values are wanted, multiples of 1 / fps. Default None: all
                 features have the values of the step.
@@ -298,12 +297,12 @@ class Catalog:
             A catalog whose targets have LeRobot's names: ``action``, ``observation.state`` and what
             else its tables have, ``NAME_is_pad`` beside those in ``delta_timestamps``, ``task``
             (text), ``index``, ``episode_index`` and ``frame_index``. ``targets["action"].values``
-            has them all, for statistics of the chosen episodes; `stats` has those of the data set.
-            The log names features that cannot be used.
+            contains them all, for statistics of the chosen episodes; `stats` contains those of the
+            dataset. The log names features that cannot be used.
 
         Raises:
-            CatalogError: The data set has another version, pictures in its tables, or rows that
-                contradict each other; or an argument does not fit it.
+            CatalogError: The dataset has another version, images in its tables, or contradicting
+                rows; or an argument does not fit it.
         """
         found = lerobot.read_episodes(root, delta_timestamps, cameras, episodes, tolerance_s)
         (leading, paths), *_ = found.files.items()
@@ -339,8 +338,8 @@ class Catalog:
         parts: PartColumns | None = None,
         where: Mapping[str, Any] | None = None,
     ) -> Catalog:
-        """The samples in tar or uncompressed zip archives, as WebDataset writes them. The videos
-        are read in place.
+        """Return the samples in tar or uncompressed zip archives, as WebDataset writes them. The
+        videos are read in place.
 
         Examples:
             >>> catalog = vl.Catalog.from_shards(  # doctest: +SKIP
@@ -348,8 +347,8 @@ class Catalog:
             ... )
 
         A sample is a row. Its key is the path of its members up to the first dot of the base name,
-        and what follows is a field: ``mp4``, ``cam1.mp4``, ``txt``, ``cls``. Members of one key
-        stand beside each other. The log says how many samples have no video and are left out.
+        and the rest names a field: ``mp4``, ``cam1.mp4``, ``txt``, ``cls``. Members of one key are
+        adjacent. The log reports how many samples have no video and are left out.
 
         Args:
             shards: Their names; ``{000000..000099}``, ``{a,b}``, ``*`` and ``?`` stand for several.
@@ -383,15 +382,15 @@ class Catalog:
         targets: TargetColumns | None = None,
         chain: str | None = None,
     ) -> Catalog:
-        """The videos ``folder/<class>/**/*``, by class and then by path.
+        """Return the videos ``folder/<class>/**/*``, by class and then by path.
 
         Examples:
             >>> catalog = vl.Catalog.from_folder("ucf101")
             >>> catalog.classes
             ('Archery', 'Bowling', 'Diving')
             >>> by_name = vl.Catalog.from_folder("ucf101", label=r"v_([A-Za-z]+)_g")
-            >>> told = {"caption": "json:caption", "text": "txt"}
-            >>> web = vl.Catalog.from_folder("web", label=None, targets=told)  # doctest: +SKIP
+            >>> texts = {"caption": "json:caption", "text": "txt"}
+            >>> web = vl.Catalog.from_folder("web", label=None, targets=texts) # doctest: +SKIP
 
         Hidden names are skipped, and symlinks to a folder that is searched anyway. Others may lead
         anywhere below ``root``. The log warns of what cannot be used.
@@ -425,7 +424,7 @@ class Catalog:
 
     @classmethod
     def train_and_test(cls, folder: PathLike, seed: int = 0) -> tuple[Catalog, Catalog]:
-        """The videos of a folder to train on, and those to test on.
+        """Return the videos of a folder to train on, and those to test on.
 
         Args:
             folder: Has ``train/`` and ``test/`` (or ``val/`` and the like), or only class folders.
@@ -548,7 +547,7 @@ class Catalog:
         for name, part in parts.items():
             if not isinstance(part, cls):
                 raise CatalogError(
-                    f"part {name!r} must be a Catalog, as Catalog.from_folder makes it, got "
+                    f"part {name!r} must be a Catalog, as Catalog.from_folder returns it, got "
                     f"{part!r}"
                 )
             if part.parts or part._table.sample_parts:
@@ -655,7 +654,7 @@ class Catalog:
         return catalog_of(self._table.replaced(targets=checked))
 
     def subset(self, indices: Iterable[int]) -> Catalog:
-        """Some of the videos, with all classes. ``catalog[10:20]`` is a subset too.
+        """Return some of the videos, with all classes. ``catalog[10:20]`` is a subset too.
 
         Args:
             indices: In the new order (``np.flatnonzero(mask)``). Negative ones count from the end,
@@ -673,7 +672,8 @@ class Catalog:
         return catalog_of(self._table.take(splitting.chosen(indices, len(self))))
 
     def explode(self, name: str | None = None) -> Catalog:
-        """A catalog with a row for each value of a target that is `OneOf`, as pandas' ``explode``.
+        """Return a catalog with a row for each value of a target that is `OneOf`, as pandas'
+        ``explode``.
 
         Examples:
             >>> both = catalog.with_targets(vl.OneOf([["a bow", "somebody aims"]] * len(catalog)))
@@ -696,7 +696,7 @@ class Catalog:
     def split(
         self, fraction: float, seed: int = 0, *, by: splitting.By | None = None
     ) -> tuple[Catalog, Catalog]:
-        """Two catalogs: ``fraction`` of the files of each class, and the rest.
+        """Return two catalogs: ``fraction`` of the files of each class, and the rest.
 
         Examples:
             >>> train, test = catalog.split(0.8, seed=0, by=r"_(g[0-9]+)_")  # groups stay together
@@ -726,12 +726,12 @@ class Catalog:
 
 
 def table_of(catalog: Catalog) -> Table:
-    """What a catalog is made of, for the other packages of videoload."""
+    """Return the table of a catalog, for the other packages of videoload."""
     return catalog._table
 
 
 def catalog_of(table: Table) -> Catalog:
-    """A catalog that is made of this."""
+    """Return a catalog with this table."""
     catalog = object.__new__(Catalog)
     catalog._table = table
     return catalog

@@ -49,7 +49,7 @@ def chained(
         if anew := begins_anew(pieces):
             raise CatalogError(
                 f"{source}: by chain={pattern!r}, {named(anew[0])} and {named(anew[1])} are one "
-                "recording, and its numbers begin again there: name what tells them apart in a "
+                "recording, but its numbers restart there: name what distinguishes them in a "
                 "group of the pattern, or give the files of each recording as a list of paths"
             )
         missing += gaps(pieces)
@@ -61,14 +61,14 @@ def chained(
 
 
 def natural(path: str) -> list[str | int]:
-    """A key by which 2.avi comes before 10.avi."""
+    """Return a sort key that puts 2.avi before 10.avi."""
     parts = _NUMBERS.split(path)
     return [int(part) if at % 2 else part for at, part in enumerate(parts)] + [path]
 
 
 def begins_anew(pieces: Sequence[str]) -> tuple[str, str] | None:
-    """The first two pieces between which the numbers of the names do not go on: a chain in natural
-    order comes to another folder, or to another name, and to its first number."""
+    """Return the first two pieces between which the numbers of the names restart, in another folder
+    or with another name."""
     for before, after in pairwise(pieces):
         (place, own), (other, following) = _counted(before), _counted(after)
         if following < own or (following == own and place != other):
@@ -77,16 +77,16 @@ def begins_anew(pieces: Sequence[str]) -> tuple[str, str] | None:
 
 
 def _counted(path: str) -> tuple[object, tuple[list[int], str]]:
-    """What stands before the numbers of a path's name, and these numbers, or without any the name
-    itself."""
+    """Return the part of a path's name before its numbers, and these numbers; without numbers, the
+    name itself."""
     folder, name = posixpath.split(path)
     *parts, _ = _NUMBERS.split(name)
     return (folder, parts[::2]), ([*map(int, parts[1::2])], "" if parts else name)
 
 
 def gaps(pieces: Sequence[str]) -> list[tuple[str, str]]:
-    """Between which pieces numbers are missing, if one number counts them: it begins with 0 or 1,
-    or goes on by one in half of all steps, and is not a time."""
+    """Return the pieces between which numbers are missing, if one number counts them: it begins
+    with 0 or 1, or increases by one in half of all steps, and is not a time."""
     keys = [_NUMBERS.split(posixpath.basename(piece)) for piece in pieces]
     if len({len(key) for key in keys}) > 1:
         return []

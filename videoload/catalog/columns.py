@@ -32,7 +32,7 @@ _MAX_PATH = 4096  # in Linux
 
 @dataclass
 class Listed:
-    """What a reader of folders, lists or tables found: all that a `Catalog` is made of.
+    """The result of a reader of folders, lists or tables: the parts of a `Catalog`.
 
     ``columns`` are not checked yet. They have a value for each row, or None where it is not given,
     by the field of `Video`.
@@ -49,13 +49,13 @@ class Listed:
 
 
 def is_list(values: object) -> bool:
-    """Whether it has values in an order that its caller chose. A set has none: two processes would
-    number its values differently."""
+    """Return whether it has values in an order that its caller chose. A set has none: two processes
+    would number its values differently."""
     return isinstance(values, Iterable) and not isinstance(values, str | bytes | Mapping | Set)
 
 
 def checked_names(names: Sequence[str], where: str) -> tuple[str, ...]:
-    """Names of classes. Raises CatalogError if one cannot be used or occurs twice."""
+    """Return names of classes. Raises CatalogError if one cannot be used or occurs twice."""
     if not is_list(names) or not len(names):
         raise CatalogError(f"{where}: expected at least one class name in a list: {names!r}")
     seen: set[str] = set()
@@ -69,8 +69,8 @@ def checked_names(names: Sequence[str], where: str) -> tuple[str, ...]:
 
 
 def look_alike(names: Iterable[str]) -> str:
-    """The first two names that differ only in case, in blanks or in the coding of letters, for a
-    message; "" if there are none."""
+    """Return the first two names that differ only in case, in blanks or in the coding of letters,
+    for a message; "" if there are none."""
     seen: dict[str, str] = {}
     for name in names:
         plain = "".join(unicodedata.normalize("NFKC", name).casefold().split())
@@ -80,8 +80,8 @@ def look_alike(names: Iterable[str]) -> str:
 
 
 def class_names(classes: ClassNames) -> tuple[str, ...]:
-    """The names themselves, or the names in a classInd.txt (lines ``3 Class``, each number once).
-    Raises CatalogError."""
+    """Return the names themselves, or the names in a classInd.txt (lines ``3 Class``, each number
+    once). Raises CatalogError."""
     if not isinstance(classes, str | os.PathLike):
         return checked_names(classes, "classes")
     names: dict[int, str] = {}
@@ -104,7 +104,7 @@ def class_names(classes: ClassNames) -> tuple[str, ...]:
 
 
 def as_path(given: Any) -> Any:
-    """A path as a str. A list of paths is a recording in these pieces."""
+    """Return a path as a str. A list of paths is a recording in these pieces."""
     if isinstance(given, PurePath):
         return str(given)
     if isinstance(given, str) or not hasattr(given, "__len__") or not len(given):
@@ -114,8 +114,8 @@ def as_path(given: Any) -> Any:
 
 
 def normal_path(path: str, where: Callable[[int], str], i: int) -> str:
-    """The path as the catalog keeps it: without '.', '..' and '//', and inside the root; of a
-    recording in pieces, those of all pieces."""
+    """Return a normal path: without '.', '..' and '//', and inside the root; for a recording in
+    pieces, those of all pieces."""
     if not isinstance(path, str):
         flaw = f"is a {type(path).__name__}, not a str"
     elif not is_text_line(path):
@@ -134,7 +134,7 @@ def normal_path(path: str, where: Callable[[int], str], i: int) -> str:
 
 
 def text_lines(file: PathLike) -> Iterator[str]:
-    """The lines of a UTF-8 file. Raises CatalogError if it cannot be read."""
+    """Yield the lines of a UTF-8 file. Raises CatalogError if it cannot be read."""
     try:
         # Surrogates replace what is not UTF-8, so that the error can name the line.
         with Path(file).open(encoding="utf-8-sig", errors="surrogateescape") as lines:
@@ -149,8 +149,8 @@ def text_lines(file: PathLike) -> Iterator[str]:
 def names_in(
     paths: Sequence[str], pattern: str, argument: str, what: str = "its group"
 ) -> list[str]:
-    """What a regular expression finds in each path: its groups, or the whole match. Raises
-    CatalogError."""
+    """Return the text that a regular expression finds in each path: its groups, or the whole match.
+    Raises CatalogError."""
     try:
         search = re.compile(pattern).search
     except re.error as error:
@@ -167,15 +167,15 @@ def names_in(
 
 
 def is_hidden(name: str) -> bool:
-    """Whether a name is no part of a data set: hidden, or of the system."""
+    """Return whether to ignore a name: it is hidden, or belongs to the system."""
     return name.startswith(".") or name.lower() in _SYSTEM
 
 
 def is_number(text: str) -> bool:
-    """Whether it is a whole number from 0 that fits int64."""
+    """Return whether it is a whole number from 0 that fits int64."""
     return text.isascii() and text.isdigit() and len(text) < 19
 
 
 def is_text_line(text: str) -> bool:
-    """Whether it can be one line of UTF-8 text."""
+    """Return whether it can be one line of UTF-8 text."""
     return text.isprintable() or not re.search("[\0\n\r\ud800-\udfff]", text)

@@ -43,7 +43,7 @@ def check_boxes(catalog: Catalog, videos: range) -> None:
 
 
 def rows_for_workers(catalog: Catalog, spec: SampleSpec | None) -> Callable[[int], Video]:
-    """The rows by their numbers, as workers get them: with what decides their clips. Their
+    """Return the rows by their numbers, as workers get them: with what decides their clips. Their
     ``boxes`` are float32 [1, 4], or [n, 4] of the frames. Without a ``spec``, none are cut out."""
     values = _boxes(catalog) if spec is not None and spec.leader.crop == "box" else None
 

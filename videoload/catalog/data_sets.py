@@ -23,7 +23,7 @@ from videoload.errors import CatalogError, some
 
 
 def read_list(list_file: PathLike, root: PathLike | None, classes: ClassNames | None) -> Listed:
-    """The lines of a split file; see `Catalog.from_list`."""
+    """Return the lines of a split file; see `Catalog.from_list`."""
     if classes is not None:
         names = class_names(classes)
     elif root is not None:

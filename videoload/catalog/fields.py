@@ -29,27 +29,27 @@ _log = Log(__name__)
 
 
 def requested(targets: TargetColumns | None, *others: str | None) -> set[str]:
-    """The columns that are asked for."""
+    """Return the requested columns."""
     groups = targets.values() if isinstance(targets, Mapping) else [targets]
     names = [name for each in groups for name in ([each] if isinstance(each, str) else each or ())]
     return {name.strip() for name in (*names, *others) if isinstance(name, str) and name}
 
 
 def roles_of(**given: Any) -> dict[str, Any]:
-    """The arguments of a table in which no column has a role by its name."""
+    """Return the arguments of a table in which no column has a role by its name."""
     return {**dict.fromkeys((*COLUMNS, "labels", "label", "targets", "where", "parts")), **given}
 
 
 def fields_in(columns: Iterable[str]) -> set[str]:
-    """The files that have these columns."""
+    """Return the files that have these columns."""
     return {column.partition(":")[0] for column in columns}
 
 
 def cells_in(
     read: Callable[[], bytes], size: int, path: str, field: str, columns: Collection[str]
 ) -> dict[str, Any]:
-    """The cells of these columns that a field has: its text, or values of its JSON. ``read`` gives
-    its bytes, and may raise ValueError. Raises CatalogError, OSError."""
+    """Return the cells of these columns that a field has: its text, or values of its JSON. ``read``
+    gives its bytes, and may raise ValueError. Raises CatalogError, OSError."""
     if size > _MAX_TEXT:
         raise CatalogError(f"{path} has more than {_MAX_TEXT} bytes")
     found: dict[str, Any] = {}
@@ -71,7 +71,8 @@ def cells_in(
 
 
 def with_fields(listed: Listed, home: str, targets: TargetColumns) -> Listed:
-    """The videos of a folder with targets out of the files beside them. Raises CatalogError."""
+    """Return the videos of a folder with targets out of the files beside them. Raises
+    CatalogError."""
     assert listed.root is not None
     columns, root = requested(targets), listed.root
     storage = open_storage(root)
@@ -105,7 +106,7 @@ def _whole(opened: OpenFile, size: int) -> bytes:
 
 
 def _beside(storage: Storage, path: str, columns: set[str]) -> dict[str, Any]:
-    """The cells of a video. Raises CatalogError, VideoError, StorageError, OSError."""
+    """Return the cells of a video. Raises CatalogError, VideoError, StorageError, OSError."""
     cells: dict[str, Any] = {}
     for field in sorted(fields_in(columns)):
         name = f"{path.rpartition('.')[0]}.{field}"

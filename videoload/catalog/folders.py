@@ -45,7 +45,7 @@ SUFFIXES = (  # of videos
 )  # fmt: skip
 _MOST_LOOKED_AT = 10_000  # names in a folder, before it is taken for one of videos
 BY_FOLDER = "<class>/"  # as ``label``: the sub-folders are the classes
-# Folders that split a data set. As classes, they would label every video "train".
+# Folders that split a dataset. As classes, they would label every video "train".
 _TRAIN = ("train", "training")
 _TEST = ("test", "testing", "val", "valid", "validation")
 _NAMED = some([f"*{suffix}" for suffix in SUFFIXES])
@@ -57,7 +57,7 @@ _log = Log(__name__)
 
 
 def holds_videos(root: Path) -> bool:
-    """Whether a video lies below a folder, as far as a short look shows."""
+    """Return whether a video lies below a folder, as far as a short look shows."""
     files = (name for _, _, names in os.walk(root, followlinks=True) for name in ("", *names))
     found = any(name.lower().endswith(SUFFIXES) for name in islice(files, _MOST_LOOKED_AT))
     return found or next(files, None) is not None
@@ -95,7 +95,7 @@ class Found:
         self.videos.sort(key=posixpath.split)  # as Keras does
 
     def by_folder(self) -> dict[str, list[str]]:
-        """The videos in each sub-folder, and under "" those in none."""
+        """Return the videos in each sub-folder, and under "" those in none."""
         found: dict[str, list[str]] = {name: [] for name in ("", *self.folders)}
         for path in self.videos:
             first, slash, _ = path[len(self.base) :].partition("/")
@@ -146,7 +146,7 @@ class Found:
             self._look_in(root, posixpath.join(folder, name))
 
     def _is_new(self, target: Path) -> bool:
-        """Whether a link leads to a folder whose videos are not found without it."""
+        """Return whether a link leads to a folder whose videos are not found without it."""
         searched = Path(self.top, self.base)
         known = target in self._linked or target.is_relative_to(searched)
         self._linked.add(target)
@@ -154,13 +154,13 @@ class Found:
 
 
 def is_archive(name: str) -> bool:
-    """Whether a name is that of an archive that may hold videos."""
+    """Return whether a name is that of an archive that may hold videos."""
     return name.lower().endswith(ARCHIVES)
 
 
 def members_of(storage: Storage, path: str) -> dict[str, bytes]:
-    """The paths of the members of an archive, and their places. Raises CatalogError, VideoError,
-    StorageError, FileReplacedError."""
+    """Return the paths of the members of an archive, and their places. Raises CatalogError,
+    VideoError, StorageError, FileReplacedError."""
     with storage.reading(path, lambda: None):
         archive = storage.resolve(path)
         found = storage.contents(path, archive)
@@ -177,8 +177,8 @@ def members_of(storage: Storage, path: str) -> dict[str, bytes]:
 def in_archives(
     top: Path | str, paths: Sequence[str], work: Callable[[Storage, str], T]
 ) -> Iterator[T]:
-    """What ``work`` makes of each archive, below a URL of several at a time. Storages know what was
-    found out of archives before, on this host or beside them. Raises CatalogError."""
+    """Return the results of ``work`` for each archive, with several at once below a URL. Storages
+    use cached members, from this host or from beside the archives. Raises CatalogError."""
     opened, own = list[Storage](), threading.local()
     cache, software = cache_folder(None), index_software()
 
@@ -207,7 +207,7 @@ def in_archives(
 
 @contextmanager
 def refusing() -> Iterator[None]:
-    """What is wrong with a URL is wrong with the catalog. Raises CatalogError."""
+    """Raise errors of a URL as CatalogError."""
     try:
         yield
     except (StorageError, ValueError) as error:
@@ -215,7 +215,7 @@ def refusing() -> Iterator[None]:
 
 
 def visible(folder: str | Path) -> list[os.DirEntry[str]]:
-    """What is in a folder and not hidden. Raises CatalogError."""
+    """Return the names in a folder that are not hidden. Raises CatalogError."""
     try:
         with os.scandir(folder) as entries:
             return [entry for entry in entries if not is_hidden(entry.name)]
@@ -231,8 +231,8 @@ def read_folder(
     chain: str | None = None,
     fields: Iterable[str] = (),
 ) -> Listed:
-    """The videos below a folder; see `Catalog.from_folder`. ``fields``: suffixes of other files
-    that are used."""
+    """Return the videos below a folder; see `Catalog.from_folder`. ``fields``: suffixes of other
+    files that are used."""
     home = open_root(folder)
     top = home if root is None else open_root(root)
     found = Found(top, _base(home, top))
@@ -260,11 +260,12 @@ def read_folder(
 def _by_folder(
     home: Path | str, found: Found, classes: ClassNames | None
 ) -> tuple[list[int], tuple[str, ...]]:
-    """The class of each video, and all classes. Videos that are in no sub-folder are left out."""
+    """Return the class of each video, and all classes. Videos that are in no sub-folder are left
+    out."""
     names = tuple(found.folders) if classes is None else class_names(classes)
     if classes is None and are_parts(names):
         raise CatalogError(
-            f"{home}: {', '.join(names)} are parts of a data set, not classes: use "
+            f"{home}: {', '.join(names)} are parts of a dataset, not classes: use "
             f"Catalog.train_and_test, or give {home}/{names[0]} with the root {home}"
         )
     if strange := sorted({*found.folders} - {*names}):
@@ -296,7 +297,7 @@ def _by_folder(
 def _by_regex(
     home: Path | str, videos: list[str], label: str, classes: ClassNames | None
 ) -> tuple[list[int], tuple[str, ...]]:
-    """The class that each path names, and all classes."""
+    """Return the class that each path names, and all classes."""
     found = names_in(videos, label, "label", "its class")
     names = tuple(sorted(set(found))) if classes is None else class_names(classes)
     if classes is not None and all(map(is_number, found)) and not set(found) & set(names):
@@ -311,13 +312,13 @@ def _by_regex(
 
 
 def are_parts(names: Sequence[str]) -> bool:
-    """Whether all of the sub-folders split a data set, like train/ and test/."""
+    """Return whether all of the sub-folders split a dataset, like train/ and test/."""
     return len(names) > 1 and {*map(str.lower, names)} <= {*_TRAIN, *_TEST}
 
 
 def open_root(root: PathLike) -> Path | str:
-    """The root as a catalog keeps it: a folder that exists, or a URL. Of these, only a hub is asked
-    something: which commit a branch is. Raises CatalogError."""
+    """Return the root of a catalog: a folder that exists, or a URL. Only a hub gets a request: it
+    resolves a branch to its commit. Raises CatalogError."""
     if is_url(root):
         with refusing():
             return pinned_url(str(root))
@@ -336,7 +337,7 @@ def open_root(root: PathLike) -> Path | str:
 
 
 def sub_folders(root: PathLike) -> list[str]:
-    """The names of the visible folders in a root, sorted. Raises CatalogError."""
+    """Return the names of the visible folders in a root, sorted. Raises CatalogError."""
     top = open_root(root)
     if not isinstance(top, str):
         return sorted(entry.name for entry in visible(top) if entry.is_dir())
@@ -345,7 +346,7 @@ def sub_folders(root: PathLike) -> list[str]:
 
 
 def train_and_test(folder: PathLike) -> tuple[str, str] | None:
-    """The folders of a data set to train on and to test on, if it has both. Raises CatalogError."""
+    """Return the training and the test folder of a dataset, if it has both. Raises CatalogError."""
     there = sub_folders(folder)
     found = [
         [name for part in parts for name in there if name.lower() == part]
@@ -358,7 +359,7 @@ def train_and_test(folder: PathLike) -> tuple[str, str] | None:
 
 
 def _passed_over(found: Found) -> str:
-    """How many files of which kind were left out; "" if none were."""
+    """Return how many files of which kind were left out; "" if none were."""
     kinds = [f"{n} {kind}" for kind, n in found.passed.most_common() if n]
     more = f", {len(kinds) - 5} more kinds" if len(kinds) > 5 else ""
     hint = ""
@@ -368,7 +369,7 @@ def _passed_over(found: Found) -> str:
 
 
 def _kind(name: str) -> str:
-    """How a file that is left out is counted: by its suffix."""
+    """Return the suffix under which a file that is left out is counted."""
     if not is_text_line(name):
         return _NO_TEXT
     suffix = PurePath(name).suffix.lower()
@@ -376,7 +377,7 @@ def _kind(name: str) -> str:
 
 
 def _base(home: Path | str, top: Path | str) -> str:
-    """The way from the root to a folder in it, ending with ``/``. Raises CatalogError."""
+    """Return the way from the root to a folder in it, ending with ``/``. Raises CatalogError."""
     above, below = str(top).rstrip("/") + "/", str(home).rstrip("/") + "/"
     if isinstance(home, Path) is not isinstance(top, Path) or not below.startswith(above):
         raise CatalogError(f"{home} does not lie in the root {top}: give a parent as root")

@@ -59,7 +59,7 @@ class Interleaving:
 def _block(
     part: Ints, nth: Ints, weight: Ints, key: bytes | None, block: int
 ) -> tuple[list[int], list[int]]:
-    """The part at each place of a block, and its number of earlier places in the block."""
+    """Return the part at each place of a block, and its number of earlier places in the block."""
     offset: npt.NDArray[np.float64] | float = 0.5
     if key is not None:
         drawn = shake_256(key + block.to_bytes(16, "little")).digest(8 * len(part))

@@ -1,4 +1,4 @@
-"""Catalogs mixed by shares, and what streams ask of catalogs of several parts."""
+"""Mixtures of catalogs, and checks of catalogs with several parts."""
 
 from __future__ import annotations
 
@@ -32,10 +32,11 @@ def mix(parts: Mapping[str, tuple[Catalog, float]]) -> Catalog:
         >>> train, test = catalog.split(0.8)
         >>> mixture = vl.mix({"often": (train, 0.7), "less": (test, 0.3)})
 
-    The shares hold in every stretch of the stream, to within a clip or two, on each rank of
+    The shares hold in every part of the stream, within one or two clips, and on each rank of
     ``shard``. Each part shows all its clips before it repeats one, also across epochs, and with
     ``shuffle=True`` in a new order each time. An epoch has as many clips as all parts together, and
-    the next epoch continues where it ended. ``info.video`` tells the part: see `Catalog.parts`.
+    the next epoch continues where it ended. ``info.video`` identifies the part: see
+    `Catalog.parts`.
 
     Args:
         parts: By name: the catalog and its share (any positive number; shares are divided by their
@@ -72,10 +73,10 @@ def targets_of(
     moments: Ints | None = None,
     seeds: npt.NDArray[np.uint64] | None = None,
 ) -> Any:
-    """The labels of a batch with these videos, int64 [B], or the rows of targets for the source
-    frames that are shown, int64 [B, T]; with the matrices of the clips, which `Points` and `Boxes`
-    need, with what `moments_of` gives, for `Steps`, and with the seeds of the clips, for `OneOf`.
-    Raises SpecError if a video has no target for a frame."""
+    """Return the labels of a batch with these videos, int64 [B], or the rows of targets for the
+    source frames that are shown, int64 [B, T]; with the matrices of the clips, which `Points` and
+    `Boxes` need, with what `moments_of` gives, for `Steps`, and with the seeds of the clips, for
+    `OneOf`. Raises SpecError if a video has no target for a frame."""
     if catalog.targets is None:
         return catalog.labels[videos]
     path_of = catalog.paths.__getitem__
@@ -85,8 +86,8 @@ def targets_of(
 def moments_of(
     catalog: Catalog, spec: ClipSpec, videos: Ints, clips: Ints, frames: Ints
 ) -> Ints | None:
-    """The moment of clips with these numbers, which show these source frames: frames from the first
-    one of their row, or its step. None: clips of this spec have no moment."""
+    """Return the moment of clips with these numbers, which show these source frames: frames from
+    the first one of their row, or its step. None: clips of this spec have no moment."""
     if (at := moment_at(spec)) is None:
         return None
     if (steps := table_of(catalog).steps) is not None:
@@ -97,8 +98,8 @@ def moments_of(
 
 
 def file_rows(catalog: Catalog, side: int | None = None) -> Catalog:
-    """The videos, without parts, classes and targets. Of several files as one sample, all, or only
-    those number ``side``."""
+    """Return the videos, without parts, classes and targets. Of several files as one sample, all,
+    or only those number ``side``."""
     table = table_of(catalog)
     if side is not None and table.sample_parts is not None:
         columns = {name: column for name, column in table.columns.items() if name != "places"}
@@ -110,15 +111,15 @@ def file_rows(catalog: Catalog, side: int | None = None) -> Catalog:
 
 
 def whole_files(catalog: Catalog, paths: Iterable[str]) -> Catalog:
-    """Some of its files, each once, and nothing else that it says of them."""
+    """Return a catalog of some of its files, each once, without labels or segments."""
     files = dict.fromkeys(paths)
     return catalog_of(table_of(file_rows(catalog)).replaced(paths=files, columns={}, steps=None))
 
 
 def check_numbers(catalog: Catalog, others: Iterable[Catalog]) -> None:
-    """Raises SpecError if classes have other numbers than in a catalog that has them all, as if a
-    validation set lacks a class. Classes that only partly overlap may belong to another data set:
-    then the log warns."""
+    """Raise SpecError if classes have other numbers than in a catalog that has them all, for
+    example because a class is missing in a validation set. Classes that only partly overlap may
+    belong to another dataset: then the log warns."""
     own = {name: number for number, name in enumerate(catalog.classes)}
     for other in others:
         theirs = {name: number for number, name in enumerate(other.classes)}
@@ -133,7 +134,7 @@ def check_numbers(catalog: Catalog, others: Iterable[Catalog]) -> None:
         )
         if contains:
             raise SpecError(text)
-        _log.warning("%s; unless they are different data sets", text)
+        _log.warning("%s; unless they are different datasets", text)
 
 
 def check_shapes(catalog: Catalog, spec: SampleSpec) -> None:

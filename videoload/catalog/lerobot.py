@@ -1,8 +1,8 @@
-"""A LeRobot data set of version 3: what its tables say of episodes, steps and cameras.
+"""A LeRobot dataset of version 3: the episodes, steps and cameras in its tables.
 
-``meta/info.json`` has the features, ``meta/episodes`` where the steps and the pictures of each
-episode are, and ``data`` has a row for each step. Each row that is used is compared with what the
-others say of it: a row that is missing must not move the labels of those behind it.
+``meta/info.json`` contains the features, ``meta/episodes`` the places of the steps and frames of
+each episode, and ``data`` a row for each step. Each row is compared with the other tables: a
+missing row must not shift the labels of later rows.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ _log = Log(__name__)
 
 _TASK, _TIME = "task_index", "timestamp"
 _INDEX, _EPISODE, _FRAME = "index", "episode_index", "frame_index"
-_ROWS = (_INDEX, _EPISODE, _FRAME)  # say which row it is
+_ROWS = (_INDEX, _EPISODE, _FRAME)  # identify a row
 _NEVER_TARGETS = (_TIME, _TASK)
 _CLOSE_S = 1e-4  # to a multiple of 1 / fps, as LeRobot has it
 _CONVERT = "python -m lerobot.datasets.v30.convert_dataset_v21_to_v30"
 
 
 class Episodes(NamedTuple):
-    """Episodes of a data set, and their steps.
+    """Episodes of a dataset, and their steps.
 
     Attributes:
         files: The path of each episode's video, by camera.
@@ -44,9 +44,9 @@ class Episodes(NamedTuple):
         times: When the steps of each are shown.
         begins: The first step of each episode, among ``steps``, int64 [N].
         ends: The step after its last one.
-        numbers: Those of the episodes, int64 [N].
-        steps: What is known of each step, [S, ...], by feature; ``task`` is text.
-        offsets: Steps from the moment that are asked for, by feature.
+        numbers: Numbers of the episodes, int64 [N].
+        steps: The features of each step, [S, ...], by name; ``task`` is text.
+        offsets: The requested steps, relative to the moment, by feature.
         stats: ``meta/stats.json``, by feature and then by name.
     """
 
@@ -81,7 +81,7 @@ def read_episodes(
     episodes: Iterable[int] | None,
     tolerance_s: float,
 ) -> Episodes:
-    """Read the tables, as `Catalog.from_lerobot` says. Raises CatalogError."""
+    """Read the tables for `Catalog.from_lerobot`. Raises CatalogError."""
     if not (isinstance(tolerance_s, int | float) and 0 <= tolerance_s <= 1e9):
         raise CatalogError(f"tolerance_s must be seconds, at least 0, got {tolerance_s!r:.80}")
     tables = Tables(root)
@@ -110,10 +110,13 @@ def _checked_info(tables: Tables) -> _Info:
     where, info = f"{tables.root}/meta/info.json", tables.json("meta/info.json")
     version = info.get("codebase_version")
     if not isinstance(version, str):
-        raise CatalogError(f"{where} is no LeRobot data set's: it has no codebase_version")
+        raise CatalogError(
+            f"{where} does not describe a LeRobot dataset: it has no codebase_version"
+        )
     if not version.startswith("v3."):
         raise CatalogError(
-            f"{tables.root} is a LeRobot data set of version {version:.40}, and v3.0 is read: "
+            f"{tables.root} is a LeRobot dataset of version {version:.40}, but only v3.0 is "
+            f"supported: "
             f"convert it with `{_CONVERT} --repo-id=...`"
         )
     fps, features = info.get("fps"), info.get("features")
@@ -147,13 +150,13 @@ def _checked_info(tables: Tables) -> _Info:
 
 
 def _cameras(root: object, features: Mapping[str, Any], cameras: Sequence[str] | None) -> list[str]:
-    """The cameras that are wanted. Raises CatalogError."""
+    """Return the requested cameras. Raises CatalogError."""
     flaws = {}
     for name, each in features.items():
         if each["dtype"] == "image":
             flaws[name] = "has its pictures in the tables, not in videos"
         elif each["dtype"] == "video" and _is_depth(each):
-            flaws[name] = "is a depth camera, whose videos have coded distances in place of colours"
+            flaws[name] = "is a depth camera, whose videos contain coded distances, not colors"
         elif each["dtype"] == "video":
             flaws[name] = ""
     usable = [name for name, flaw in flaws.items() if not flaw]
@@ -184,7 +187,7 @@ def _is_depth(feature: Mapping[str, Any]) -> bool:
 
 
 def _offsets(name: str, seconds: Sequence[float], info: _Info) -> list[int]:
-    """Seconds from the step as steps. Raises CatalogError."""
+    """Return seconds from the step as steps. Raises CatalogError."""
     if name in info.flaws:
         raise CatalogError(
             f"delta_timestamps names {name!r}, which cannot be used: {info.flaws[name]}"
@@ -211,7 +214,7 @@ def _offsets(name: str, seconds: Sequence[float], info: _Info) -> list[int]:
 def _episode_rows(
     tables: Tables, cameras: list[str], episodes: Iterable[int] | None
 ) -> dict[str, Array]:
-    """The wanted rows of ``meta/episodes``. Raises CatalogError."""
+    """Return the requested rows of ``meta/episodes``. Raises CatalogError."""
     keys = ("chunk_index", "file_index", "from_timestamp", "to_timestamp")
     names = [
         _EPISODE, "data/chunk_index", "data/file_index", "dataset_from_index", "dataset_to_index",
@@ -246,7 +249,7 @@ def _episode_rows(
 
 
 def _chosen(place: Mapping[int, int], episodes: Iterable[int], root: object) -> list[int]:
-    """The rows of the wanted episodes. Raises CatalogError."""
+    """Return the rows of the requested episodes. Raises CatalogError."""
     numbers = sorted(place)
     there = f"it has {len(numbers)}, from {numbers[0]} to {numbers[-1]}"
     if len(numbers) <= numbers[-1] - numbers[0]:
@@ -269,8 +272,8 @@ def _chosen(place: Mapping[int, int], episodes: Iterable[int], root: object) -> 
 def _steps(
     tables: Tables, info: _Info, found: Mapping[str, Array], wanted: Sequence[str]
 ) -> dict[str, Array]:
-    """The rows of ``data`` in the files of these episodes. Raises CatalogError. The log names what
-    is left out."""
+    """Return the rows of ``data`` in the files of these episodes. Raises CatalogError. The log
+    names what is left out."""
     data = zip(found["data/chunk_index"].tolist(), found["data/file_index"].tolist(), strict=True)
     named = [
         path_by(info.data_path, "data_path", chunk_index=chunk, file_index=file)
@@ -294,8 +297,8 @@ def _steps(
 def _bounds(
     tables: Tables, info: _Info, found: Mapping[str, Array], steps: Mapping[str, Array]
 ) -> tuple[Ints, Ints]:
-    """The first row of each episode, and the one after its last, if each row of it is the one that
-    ``meta/episodes`` says. Raises CatalogError."""
+    """Return the first row of each episode, and the one after its last, if its rows match
+    ``meta/episodes``. Raises CatalogError."""
     index, where = steps[_INDEX].astype(np.int64), f"{tables.root}/data"
     if (back := np.flatnonzero(np.diff(index) <= 0)).size:
         raise CatalogError(
@@ -314,7 +317,7 @@ def _bounds(
             column = (index if name == _INDEX else steps[name])[begin:end]
             if len(column) < len(rows):
                 raise CatalogError(
-                    f"{where}: episode {number} has {len(column)} rows, and meta/episodes says "
+                    f"{where}: episode {number} has {len(column)} rows, but in meta/episodes "
                     f"{len(rows)}"
                 )
             wrong = np.flatnonzero(column != expected)
@@ -328,7 +331,8 @@ def _bounds(
 
 
 def _are_left_out(info: _Info, steps: Mapping[str, Array], begin: int, end: int) -> bool:
-    """Whether frames are left out of an episode: their numbers rise, and so do their times."""
+    """Return whether frames are left out of an episode: their numbers rise, and so do their
+    times."""
     if _TIME not in steps:
         return False
     frames, times = steps[_FRAME][begin:end], steps[_TIME][begin:end]
@@ -337,7 +341,7 @@ def _are_left_out(info: _Info, steps: Mapping[str, Array], begin: int, end: int)
 
 
 def _texts(tables: Tables, numbers: Array) -> Array:
-    """The text of each step's task. Raises CatalogError."""
+    """Return the text of each step's task. Raises CatalogError."""
     texts = tables.tasks(_TASK)
     known, task = np.unique(numbers, return_inverse=True)
     if unknown := [number for number in known.tolist() if number not in texts]:
@@ -359,8 +363,8 @@ def _times(
     starts: Mapping[str, Times],
     tolerance_s: float,
 ) -> tuple[tuple[StepTimes, ...], Times]:
-    """When the steps of each episode are shown, and when its last one is, from its beginning.
-    Raises CatalogError."""
+    """Return when the steps of each episode are shown, and when its last one is, from its
+    beginning. Raises CatalogError."""
     given = steps[_TIME] if _TIME in steps else steps[_FRAME] / info.fps
     rounding, times = np.abs(np.spacing(given)).astype(np.float64), given.astype(np.float64)
     made, lasts = [], []
@@ -382,7 +386,7 @@ def _times(
             if to_s is not None and start[row] + own.max() > to_s[row] - _CLOSE_S:
                 raise CatalogError(
                     f"{tables.root}: the last step of episode {number} is at "
-                    f"{start[row] + own.max():.6g} s of camera {name!r}, and meta/episodes says "
+                    f"{start[row] + own.max():.6g} s of camera {name!r}, but in meta/episodes "
                     f"that the episode ends at {to_s[row]:.6g} s (to_timestamp)"
                 )
         begins_s = tuple(float(start[row]) for start in starts.values())
@@ -392,7 +396,7 @@ def _times(
 
 
 def _paths(info: _Info, found: Mapping[str, Array], camera: str) -> list[str]:
-    """The file of each episode. Raises CatalogError."""
+    """Return the file of each episode. Raises CatalogError."""
     places = [found[f"videos/{camera}/{key}"].tolist() for key in ("chunk_index", "file_index")]
     return [
         path_by(info.video_path, "video_path", video_key=camera, chunk_index=chunk, file_index=file)

@@ -1,4 +1,5 @@
-"""The files of a LeRobot data set below its root: JSON, and columns of Parquet tables as arrays."""
+"""Read the files of a LeRobot dataset below its root: JSON, and columns of Parquet tables as
+arrays."""
 
 from __future__ import annotations
 
@@ -32,11 +33,11 @@ _FIELDS = ("chunk_index", "file_index", "video_key")
 
 
 class UnusableError(Exception):
-    """A column has what no batch can have, and nobody asked for it."""
+    """A column that was not requested, and that no batch can contain."""
 
 
 class Tables:
-    """The files of a data set, in a folder or below a URL. Raises CatalogError."""
+    """The files of a dataset, in a folder or below a URL. Raises CatalogError."""
 
     def __init__(self, root: PathLike) -> None:
         try:
@@ -50,7 +51,7 @@ class Tables:
         self.root = open_root(root)
 
     def json(self, name: str) -> dict[str, Any]:
-        """The object in a JSON file."""
+        """Return the object in a JSON file."""
         data = self._bytes(name, _MOST_JSON)
         try:
             found = json.loads(data)
@@ -61,7 +62,7 @@ class Tables:
         return found
 
     def files(self, folder: str) -> list[str]:
-        """The tables in a folder, in their order."""
+        """Return the tables in a folder, in their order."""
         if isinstance(self.root, str):
             with refusing():
                 found = files_below(self.root, folder)
@@ -118,11 +119,11 @@ class Tables:
                         f"{self.root}: the column {name!r} has another shape in each table"
                     ) from None
                 found[name].flags.writeable = False  # then it is not copied again
-        self._arrow.default_memory_pool().release_unused()  # it would keep as much again
+        self._arrow.default_memory_pool().release_unused()  # it would hold as much memory again
         return found, flaws
 
     def tasks(self, number: str) -> dict[int, str]:
-        """The text of each task, by its ``number``."""
+        """Return the text of each task, by its ``number``."""
         name = "meta/tasks.parquet"
         table = self._table(name, None)
         texts = [
@@ -154,7 +155,7 @@ class Tables:
 
 
 def checked_pattern(name: str, pattern: object) -> str:
-    """A pattern of paths below the root, such as ``data_path`` of ``meta/info.json``. Raises
+    """Return a pattern of paths below the root, such as ``data_path`` of ``meta/info.json``. Raises
     CatalogError."""
     if not isinstance(pattern, str):
         raise CatalogError(f"{name} must be text, not {pattern!r:.80}")
@@ -176,7 +177,7 @@ def checked_pattern(name: str, pattern: object) -> str:
 
 
 def path_by(pattern: str, what: str, **fields: int | str) -> str:
-    """The path of a file below the root. Raises CatalogError if it leads out of it."""
+    """Return the path of a file below the root. Raises CatalogError if it leads out of it."""
     path = pattern.format(**fields)
     steps = path.split("/")
     if path.startswith("/") or ".." in steps or "" in steps or "://" in path:
@@ -185,7 +186,7 @@ def path_by(pattern: str, what: str, **fields: int | str) -> str:
 
 
 def _plain(column: Any) -> Any:
-    """A column as one array of plain arrow types: libraries register types of their own."""
+    """Return a column as one array of plain arrow types: libraries register types of their own."""
     found = column.combine_chunks()
     while hasattr(found, "storage"):
         found = found.storage
@@ -193,8 +194,8 @@ def _plain(column: Any) -> Any:
 
 
 def _array(at: str, column: Any, shape: Sequence[int]) -> Array:
-    """A column as an array of rows of this shape; [1] may be plain numbers. Raises UnusableError,
-    or CatalogError that names a row whose cell is empty or has another length."""
+    """Return a column as an array of rows of this shape; [1] may be plain numbers. Raises
+    UnusableError, or CatalogError that names a row whose cell is empty or has another length."""
     rows, found, sides = len(column), _plain(column), list[int]()
     kind = _kind(found.type)
     if kind is None:
@@ -235,7 +236,7 @@ def _is_list(kind: Any) -> bool:
 
 
 def _kind(kind: Any) -> str | None:
-    """Whether the values of a column, in lists or not, are ``"text"`` or ``"numbers"``."""
+    """Return whether the values of a column, in lists or not, are ``"text"`` or ``"numbers"``."""
     while hasattr(kind, "value_type") or hasattr(kind, "storage_type"):
         kind = kind.value_type if hasattr(kind, "value_type") else kind.storage_type
     if str(kind) in _TEXT:

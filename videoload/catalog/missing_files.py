@@ -22,9 +22,9 @@ _log = Log(__name__)
 def root_of(
     paths: list[str], root: PathLike | None = None, beside: Sequence[str] = ()
 ) -> tuple[PathLike | None, list[str]]:
-    """The folder that holds all of these files, and the ways from there: of absolute paths, the
-    nearest one that holds those ``beside`` them, too; the working directory if all lie in it. None:
-    they are on other hosts. If a ``root`` is given, the ways of absolute paths in it."""
+    """Return the folder that holds all of these files, and the ways from there: of absolute paths,
+    the nearest one that holds those ``beside`` them, too; the working directory if all lie in it.
+    None: they are on other hosts. If a ``root`` is given, the ways of absolute paths in it."""
     if not paths or not all(isinstance(path, str) for path in paths):
         return root, paths
     if root is not None and not any(path.startswith("/") for path in paths):
@@ -75,7 +75,7 @@ def check_there(root: Path, paths: Iterable[str], source: str) -> None:
 
 
 def _names_in_archive(root: Path, folder: str) -> dict[str, set[str]]:
-    """The names of the members in an archive above a folder, by the folders in it. Raises
+    """Return the names of the members in an archive above a folder, by the folders in it. Raises
     CatalogError."""
     archive, names = folder, dict[str, set[str]]()
     while not (root / archive).is_file():
@@ -88,8 +88,8 @@ def _names_in_archive(root: Path, folder: str) -> dict[str, set[str]]:
 def find_by_name(
     root: Path | str, names: Sequence[str], source: str
 ) -> tuple[list[str], list[int]]:
-    """The videos that rows name by ``**/name.avi``, or ``**/name.*`` for any suffix, and which rows
-    have one. The log names the others. Raises CatalogError."""
+    """Return the videos that rows name by ``**/name.avi``, or ``**/name.*`` for any suffix, and
+    which rows have one. The log names the others. Raises CatalogError."""
     there: dict[str, list[str]] = {}
     for path in Found(root).videos:
         name = path.rpartition("/")[2]

@@ -44,8 +44,8 @@ _log = Log(__name__)
 
 @dataclass(slots=True)
 class _Sample:
-    """A sample: the fields that may be its videos, `PLACE` of each, and the cells that are asked
-    for. There may be a million of them."""
+    """A sample: the fields that may be its videos, `PLACE` of each, and the requested cells. There
+    may be a million of them."""
 
     shard: str
     key: str
@@ -63,8 +63,8 @@ class _Sample:
 
 @dataclass
 class _Wanted:
-    """What is asked for: the ``fields`` that are videos, [] for those that are named so, and the
-    columns of ``cells``, some of which come from files of these ``texts``."""
+    """The request: the ``fields`` that are videos, [] for those named like videos, and the columns
+    of ``cells``, some of which are read from files of these ``texts``."""
 
     fields: Sequence[str]
     cells: set[str]
@@ -91,7 +91,7 @@ def read_shards(
     parts: PartColumns | None,
     where: Mapping[str, Any] | None,
 ) -> Listed:
-    """The samples in archives; see `Catalog.from_shards`."""
+    """Return the samples in archives; see `Catalog.from_shards`."""
     top, names = _found(shards, root)
     columns = requested(targets, label, *(where if isinstance(where, Mapping) else ()))
     of_parts = parts.values() if isinstance(parts, Mapping) else parts or ()
@@ -153,7 +153,7 @@ def _tell_left_out(
 
 
 def _found(shards: str | Sequence[str], root: PathLike | None) -> tuple[Path | str, list[str]]:
-    """The root, and the paths of the shards from there. Raises CatalogError."""
+    """Return the root, and the paths of the shards from there. Raises CatalogError."""
     given = [shards] if isinstance(shards, str | os.PathLike) else shards
     if not is_list(given) or not given:
         raise CatalogError(f"shards are names, a pattern or a list of these, not {shards!r:.80}")
@@ -195,7 +195,7 @@ def _matches(path: str, pattern: str) -> bool:
 
 
 def _without_braces(name: str) -> list[str]:
-    """The names that ``{000..099}`` and ``{a,b}`` stand for. Raises CatalogError."""
+    """Return the names that ``{000..099}`` and ``{a,b}`` stand for. Raises CatalogError."""
     pieces: list[list[str]] = []
     for n, piece in enumerate(_BRACES.split(name)):
         numbers = _RANGE.fullmatch(piece)
@@ -215,7 +215,7 @@ def _without_braces(name: str) -> list[str]:
 
 
 def _samples_of(wanted: _Wanted, storage: Storage, shard: str) -> list[_Sample]:
-    """The samples of a shard. Raises CatalogError, VideoError, StorageError, OSError,
+    """Return the samples of a shard. Raises CatalogError, VideoError, StorageError, OSError,
     FileReplacedError."""
     with storage.reading(shard, lambda: None):
         archive = storage.resolve(shard)
@@ -239,7 +239,7 @@ def _samples_of(wanted: _Wanted, storage: Storage, shard: str) -> list[_Sample]:
 def _grouped(
     shard: str, found: Contents, wanted: _Wanted, source: str
 ) -> tuple[list[_Sample], list[tuple[_Sample, str, Member]]]:
-    """The samples of a shard, and the members that are texts. Raises CatalogError."""
+    """Return the samples of a shard, and the members that are texts. Raises CatalogError."""
     samples, texts, latest = dict[str, _Sample](), list[tuple[_Sample, str, Member]](), ""
     roles = dict[str, tuple[bool, bool]]()  # whether a field is a video, and a text
     counts = Counter[str]()

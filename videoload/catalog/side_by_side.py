@@ -50,7 +50,7 @@ def laid(
     by: By,
     match: str | None = None,
 ) -> Table:
-    """The rows of the first part, with the paths of all parts. Raises CatalogError."""
+    """Return the rows of the first part, with the paths of all parts. Raises CatalogError."""
     if by not in ("time", "frames"):
         raise CatalogError(f'by must be "time" or "frames", got {by!r}')
     samples = beside(paths, match)
@@ -73,8 +73,8 @@ def laid(
 def _offsets(
     given: Mapping[str, Offset], parts: list[str], samples: int
 ) -> tuple[dict[str, float], npt.NDArray[np.float64] | None]:
-    """The offsets of parts whose files all begin so much later; and those of each sample, float64
-    [N, parts], if they differ. Raises CatalogError."""
+    """Return the offsets of parts whose files all begin so much later; and those of each sample,
+    float64 [N, parts], if they differ. Raises CatalogError."""
     shared: dict[str, float] = {}
     rows = np.zeros((samples, len(parts)))
     for name, seconds in given.items():
@@ -94,8 +94,8 @@ def _offsets(
 
 
 def beside(parts: Mapping[str, Sequence[str]], match: str | None) -> list[str]:
-    """The paths of each sample, in the order of the first part. Raises CatalogError if a file has
-    no partner."""
+    """Return the paths of each sample, in the order of the first part. Raises CatalogError if a
+    file has no partner."""
     if match is None:
         lengths = {name: len(paths) for name, paths in parts.items()}
         if len({*lengths.values()}) > 1:
@@ -124,8 +124,8 @@ def beside(parts: Mapping[str, Sequence[str]], match: str | None) -> list[str]:
 
 
 def common_root(roots: Sequence[Path | str | None]) -> tuple[Path | str | None, list[str]]:
-    """The folder above all roots, and the way from there to each of them. Raises CatalogError if
-    only some are known, or if they are on different storages."""
+    """Return the folder above all roots, and the way from there to each of them. Raises
+    CatalogError if only some are known, or if they are on different storages."""
     if len(set(roots)) == 1:
         return roots[0], [""] * len(roots)
     folders = [root for root in roots if isinstance(root, PurePath)]

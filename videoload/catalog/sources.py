@@ -29,10 +29,10 @@ def load(
     *,
     is_labelled: bool = True,
 ) -> Catalog:
-    """The catalog of a folder, a table or a UCF-101 split file. A folder without sub-folders, or of
-    recordings in pieces, has no labels. ``chain``: what names a recording. ``table``: arguments of
-    `Catalog.from_table`. ``classes``: a classInd.txt with their names. Nobody asks for labels if it
-    need not be ``is_labelled``. Raises CatalogError."""
+    """Return the catalog of a folder, a table or a UCF-101 split file. A folder without
+    sub-folders, or of recordings in pieces, has no labels. ``chain``: what names a recording.
+    ``table``: arguments of `Catalog.from_table`. ``classes``: a classInd.txt with their names.
+    Without ``is_labelled``, labels are not required. Raises CatalogError."""
     if table and Path(source).suffix.lower() not in TABLES:
         raise VideoloadError(f"--table is for the columns of a table, and {source} is none")
     if is_url(source) or Path(source).is_dir():

@@ -28,7 +28,8 @@ _UCF101 = re.compile(r"v_(\w+)_(g\d+)_c\d+\.\w+$")
 
 
 def chosen(indices: Iterable[int], videos: int) -> npt.NDArray[np.int64]:
-    """The indices of a subset of so many videos, from 0 on. Raises CatalogError, IndexError."""
+    """Return the indices of a subset of so many videos, from 0 on. Raises CatalogError,
+    IndexError."""
     given = np.asarray(indices if isinstance(indices, np.ndarray) else list(indices))
     if not is_list(indices) or given.ndim != 1 or (given.size and given.dtype.kind not in "iu"):
         raise CatalogError("subset takes whole numbers (of a mask: np.flatnonzero(mask))")
@@ -36,8 +37,8 @@ def chosen(indices: Iterable[int], videos: int) -> npt.NDArray[np.int64]:
 
 
 def recordings(videos: Iterable[Any]) -> str | None:
-    """What to split by, if all files are named like UCF-101's and each class has several
-    recordings; else None."""
+    """Return the groups to split by, if all files are named like UCF-101's and each class has
+    several recordings; else None."""
     of_class: dict[int, set[str]] = {}
     for video in videos:
         match = _UCF101.search(video.path)
@@ -48,14 +49,14 @@ def recordings(videos: Iterable[Any]) -> str | None:
 
 
 def recording(path: str) -> tuple[str, ...]:
-    """The class and the recording of a file that is named like UCF-101's; else ()."""
+    """Return the class and the recording of a file that is named like UCF-101's; else ()."""
     match = _UCF101.search(path)
     return () if match is None else match.groups()
 
 
 def is_first(fraction: float, seed: int, catalog: Any, by: By | None) -> npt.NDArray[np.bool_]:
-    """Which videos of a `Catalog` are on the first side. Raises CatalogError, also if a side would
-    be empty."""
+    """Return which videos of a `Catalog` are on the first side. Raises CatalogError, also if a side
+    would be empty."""
     if not isinstance(fraction, Real) or not 0 < fraction < 1:
         raise CatalogError(f"a split needs a fraction between 0 and 1, not {fraction!r}")
     units, labels = catalog.paths if by is None else groups(list(catalog), by), catalog.labels
@@ -84,7 +85,7 @@ def is_first(fraction: float, seed: int, catalog: Any, by: By | None) -> npt.NDA
 
 
 def groups(videos: Sequence[Any], by: By) -> list[str]:
-    """The name of each `Video`'s group. Raises CatalogError."""
+    """Return the name of each `Video`'s group. Raises CatalogError."""
     if isinstance(by, str):
         found = names_in([video.path for video in videos], by, "by")
     elif callable(by):
@@ -109,8 +110,8 @@ def groups(videos: Sequence[Any], by: By) -> list[str]:
 
 
 def _are_apart(videos: Sequence[Any]) -> bool:
-    """Whether segments of a file share no frame, which all have a start and an end, in frames or in
-    seconds."""
+    """Return whether segments of a file share no frame, which all have a start and an end, in
+    frames or in seconds."""
     if all(each.start_s is not None and each.end_s is not None for each in videos):
         rows, rounding_s = [(each.start_s, each.end_s) for each in videos], _ROUNDING_S
     elif any(each.end is None or each.start_s is not None for each in videos):

@@ -1,4 +1,4 @@
-"""`Table`: what a catalog is made of. Checked once, then constant."""
+"""`Table`: the content of a catalog. Checked once, then constant."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Column = Sequence[int] | Sequence[int | None] | npt.NDArray[np.integer[Any]]
 
 
 def class_name(classes: Sequence[str], label: int) -> str:
-    """The name of a label's class, "" for none."""
+    """Return the name of a label's class, "" for none."""
     return classes[label] if label >= 0 else ""
 
 
@@ -134,7 +134,7 @@ class Table:
         return len(self.paths)
 
     def column(self, name: str) -> npt.NDArray[Any]:
-        """A column by the field of `Video`, read-only; -1 or NaN: not given."""
+        """Return a column by the field of `Video`, read-only; -1 or NaN: not given."""
         found, default = self.columns.get(name), COLUMNS[name][1]
         if found is None:
             return np.broadcast_to(default, (len(self), *default.shape))
@@ -170,7 +170,7 @@ class Table:
         return np.where((end == UNKNOWN) | in_seconds, UNKNOWN, end - start)
 
     def video(self, index: SupportsIndex, without: Set[str] = frozenset()) -> Video:
-        """A row, ``without`` some of its columns; negative ones count from the end. Raises
+        """Return a row, ``without`` some of its columns; negative ones count from the end. Raises
         IndexError, TypeError."""
         try:
             i, videos = operator.index(index), len(self)
@@ -189,7 +189,7 @@ class Table:
         return Video(self.paths[i], **row)
 
     def take(self, rows: Ints) -> Table:
-        """Some of the rows, in this order."""
+        """Return some of the rows, in this order."""
         if not len(rows):
             raise CatalogError("there are no videos: a catalog needs at least one")
         return self.replaced(
@@ -201,7 +201,7 @@ class Table:
         )
 
     def replaced(self, **fields: Any) -> Table:
-        """The same with other fields. Columns in which nothing is given are left out."""
+        """Return the same with other fields. Columns in which nothing is given are left out."""
         new = copy.copy(self)
         for name, value in fields.items():
             setattr(new, name, value)
@@ -227,13 +227,13 @@ class Table:
 
 
 def columns_of(tables: Sequence[Table]) -> dict[str, npt.NDArray[Any]]:
-    """The columns of several tables, one after the other."""
+    """Return the columns of several tables, one after the other."""
     names = {name for table in tables for name in table.columns}
     return {name: np.concatenate([table.column(name) for table in tables]) for name in names}
 
 
 def _filled(columns: dict[str, npt.NDArray[Any]]) -> dict[str, npt.NDArray[Any]]:
-    """The columns in which something is given, read-only, in one order."""
+    """Return the columns in which something is given, read-only, in one order."""
     found = {}
     for name, (_, default) in COLUMNS.items():
         column = columns.get(name)
@@ -246,7 +246,7 @@ def _filled(columns: dict[str, npt.NDArray[Any]]) -> dict[str, npt.NDArray[Any]]
 
 
 def _array(field: str, values: Any, count: int) -> npt.NDArray[Any]:
-    """The column as an array. None, as a value or as the whole column, is not given."""
+    """Return the column as an array. None, as a value or as the whole column, is not given."""
     name, default = COLUMNS[field]
     if values is None:
         return np.broadcast_to(default, (count, *default.shape))
@@ -276,8 +276,8 @@ def _array(field: str, values: Any, count: int) -> npt.NDArray[Any]:
 def _one_str_a_file(
     paths: list[str], columns: dict[str, npt.NDArray[Any]], given: Listed, *, duplicates: bool
 ) -> tuple[str, ...]:
-    """The paths, with one str per file. Raises CatalogError if a segment occurs twice, unless
-    ``duplicates`` are allowed."""
+    """Return the paths, with one str per file. Raises CatalogError if a segment occurs twice,
+    unless ``duplicates`` are allowed."""
     if len(set(paths)) == len(paths):
         return tuple(paths)
     first: dict[str, int] = {}
@@ -290,7 +290,7 @@ def _one_str_a_file(
         i, j = order[twice.argmax() :][:2].tolist()
         advice = "drop one, or give duplicates=True"
         if given.unused:
-            advice = f"which columns tell them apart? Not used: {', '.join(given.unused)[:200]}"
+            advice = f"which columns distinguish them? Not used: {', '.join(given.unused)[:200]}"
         raise CatalogError(
             f"{given.where(j)}: {paths[j]!r} is the same segment as {given.where(i)}: {advice}"
         )

@@ -1,6 +1,5 @@
-"""Any table as columns of cells: a DataFrame, a dict of columns, rows, or a file of these.
-
-pandas and polars are not imported: their tables and columns are asked what they can do.
+"""Read any table as columns of cells: a DataFrame, a dict of columns, rows, or a file. pandas and
+polars are not imported: their tables are recognised by their methods.
 """
 
 from __future__ import annotations
@@ -54,8 +53,8 @@ class Rows(NamedTuple):
 
 
 def rows_of(table: Any, source: str = "the table") -> Rows:
-    """The columns of a table, or of a file: .parquet, .jsonl (a row in each line), or CSV. Raises
-    CatalogError."""
+    """Return the columns of a table, or of a file: .parquet, .jsonl (a row in each line), or CSV.
+    Raises CatalogError."""
     if isinstance(table, str | os.PathLike):
         source, suffix = str(table), Path(table).suffix.lower()
         if suffix == ".jsonl":
@@ -127,8 +126,8 @@ def _read_jsonl(file: PathLike) -> Rows:
 
 
 def read_csv(csv_file: PathLike) -> Rows:
-    """The columns of a CSV file with a header, which are separated by ``,``, ``;`` or tabs. Raises
-    CatalogError."""
+    """Return the columns of a CSV file with a header, which are separated by ``,``, ``;`` or tabs.
+    Raises CatalogError."""
     lines = text_lines(csv_file)
     first = next(lines, "")
     is_tsv = Path(csv_file).suffix.lower() == ".tsv"
@@ -146,7 +145,7 @@ def read_csv(csv_file: PathLike) -> Rows:
                     f"{csv_file}, line {reader.line_num}: {len(row)} fields, the header has "
                     f"{len(header)}: a field with {separator!r} needs quotes"
                 )
-            # Most cells of a long table come again.
+            # Most cells of a long table repeat.
             found.append([*map(sys.intern, map(unescaped, row))])
             numbers.append(reader.line_num)
     except csv.Error as error:
@@ -159,17 +158,18 @@ def read_csv(csv_file: PathLike) -> Rows:
 
 
 def escaped(text: str) -> str:
-    """Text as a cell of a CSV file that no spreadsheet runs. `read_csv` gives the text itself."""
+    """Return text as a cell of a CSV file that no spreadsheet runs. `read_csv` gives the text
+    itself."""
     return f"'{text}" if _FORMULA.match(text) else text
 
 
 def unescaped(cell: str) -> str:
-    """The reverse of `escaped`."""
+    """Return the reverse of `escaped`."""
     return cell[1:] if cell[:1] == "'" and _FORMULA.match(cell, 1) else cell
 
 
 def is_missing(cell: Any) -> bool:
-    """Whether a cell is empty: no text, None, or NaN."""
+    """Return whether a cell is empty: no text, None, or NaN."""
     if isinstance(cell, str):
         return not cell.strip()
     is_none = cell is None or cell is np.ma.masked or type(cell).__name__ in _NONE
@@ -177,12 +177,12 @@ def is_missing(cell: Any) -> bool:
 
 
 def means_missing(cell: Any) -> bool:
-    """Whether a cell is empty, or has what programs write into an empty one, such as NA."""
+    """Return whether a cell is empty, or has what programs write into an empty one, such as NA."""
     return is_missing(cell) or (isinstance(cell, str) and cell.strip() in _NO_VALUE)
 
 
 def text(cell: Any) -> str:
-    """A cell as text: a whole number without its ``.0``, an empty cell as ""."""
+    """Return a cell as text: a whole number without its ``.0``, an empty cell as ""."""
     if is_missing(cell):
         return ""
     if isinstance(cell, float) and cell.is_integer():  # pandas has 3.0 where a column has gaps
@@ -191,12 +191,12 @@ def text(cell: Any) -> str:
 
 
 def shown(cell: Any) -> str:
-    """A wrong cell, for a message."""
+    """Return a wrong cell, for a message."""
     return repr(cell)[: _SHOWN + 2] if isinstance(cell, str) else repr(cell)[:_SHOWN]
 
 
 def number(cell: Any) -> float:
-    """The number in a cell; NaN if there is none."""
+    """Return the number in a cell; NaN if there is none."""
     if isinstance(cell, str):
         # Infinity is a number too large to be used as any.
         return float(cell) if _NUMBER.fullmatch(cell.strip()) else math.nan
@@ -207,15 +207,15 @@ def number(cell: Any) -> float:
 
 
 def seconds(cell: Any) -> float:
-    """The seconds in a cell: a number, or a duration; NaN if there are none."""
+    """Return the seconds in a cell: a number, or a duration; NaN if there are none."""
     if isinstance(cell, np.timedelta64):
         return math.nan if _has_no_unit(cell.dtype) else float(cell / np.timedelta64(1, "s"))
     return cell.total_seconds() if isinstance(cell, timedelta) else number(cell)
 
 
 def is_words(cell: Any) -> bool:
-    """Whether a cell is text: not a number, nothing that was meant as one, as 1,5 or nan, and
-    nothing that means an empty cell. A smiley is text."""
+    """Return whether a cell is text: not a number, nothing that was meant as one, as 1,5 or nan,
+    and nothing that means an empty cell. A smiley is text."""
     if not isinstance(cell, str) or means_missing(cell):
         return False
     if any(map(str.isdigit, cell)) and not any(map(str.isalpha, cell)):
@@ -228,20 +228,20 @@ def is_words(cell: Any) -> bool:
 
 
 def whole(cell: Any) -> int | None:
-    """The whole number from 0 in a cell, or None."""
+    """Return the whole number from 0 in a cell, or None."""
     found = integer(cell)
     return found if found is not None and 0 <= found < 2**63 else None
 
 
 def is_written_whole(cell: Any) -> bool:
-    """Whether a cell has a whole number without a decimal point."""
+    """Return whether a cell has a whole number without a decimal point."""
     if isinstance(cell, str):
         return _INTEGER.fullmatch(cell.strip()) is not None
     return isinstance(cell, int | np.integer) and not isinstance(cell, _NO_NUMBERS)
 
 
 def integer(cell: Any) -> int | None:
-    """The whole number in a cell, with all of its digits, or None."""
+    """Return the whole number in a cell, with all of its digits, or None."""
     if is_written_whole(cell):
         return int(cell)
     value = number(cell)
@@ -260,7 +260,7 @@ def _has_no_unit(dtype: np.dtype[Any]) -> bool:
 
 
 def _row(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object of JSON. Raises ValueError if a name occurs twice."""
+    """Return an object of JSON. Raises ValueError if a name occurs twice."""
     found = dict(pairs)
     if len(found) < len(pairs):
         (name, _), *_ = Counter(name for name, _ in pairs).most_common(1)
@@ -292,7 +292,7 @@ def _cells(column: Any) -> list[Any]:
 
 
 def _columns_of(table: Iterable[Any], where: Callable[[int], str]) -> dict[Any, list[Any]]:
-    """The columns of rows that are dicts or named tuples. Raises CatalogError."""
+    """Return the columns of rows that are dicts or named tuples. Raises CatalogError."""
     rows: list[Mapping[Any, Any]] = []
     for i, given in enumerate(table):
         row = given._asdict() if hasattr(given, "_asdict") else given

@@ -1,11 +1,9 @@
-"""From any table to the rows of a catalog: which column is what, and what its cells may be.
+"""Turn any table into the rows of a catalog: map columns to roles, and check their cells.
 
-Every list of videos ends here. A column that is asked for must be there, and one that has a role's
-own name has that role. A start without an end is an error: the end may have another name, and the
-segment would run to the end of its file in silence.
-
-``where=`` and files that are not there leave rows out. What a label means is decided from all rows,
-so that it means the same in each part of a table.
+Every list of videos is read here. A requested column must exist, and a column with the name of a
+role has that role. A start without an end is an error: the end may have another name, and the
+segment would silently run to the end of its file. ``where=`` and missing files leave rows out.
+Labels are interpreted from all rows, so that they are the same in each part of a table.
 """
 
 from __future__ import annotations
@@ -88,19 +86,19 @@ def read_table(
     rows: Rows, root: PathLike | None, classes: ClassNames | None, names: Mapping[str, Any],
     *, look: bool = True,
 ) -> Listed:  # fmt: skip
-    """The rows of a catalog. ``names``: keywords of `Catalog.from_table`, above all which column
-    has which role; by default it is the one with the role's own name. ``look``: whether the files
-    are there. Raises CatalogError."""
+    """Return the rows of a catalog. ``names``: keywords of `Catalog.from_table`, above all which
+    column has which role; by default it is the one with the role's own name. ``look``: whether the
+    files are there. Raises CatalogError."""
     return _TableReader(rows, root, names, look).read(classes)
 
 
 def classes_file(table: Path) -> Path:
-    """Where a scan writes the names of classes that its table alone does not contain."""
+    """Return where a scan writes the names of classes that its table alone does not contain."""
     return table.with_name(f"{table.stem}.classes.txt")
 
 
 def classes_of_scan(table: Any, rows: Rows) -> Path | None:
-    """The class names that a scan wrote beside its table, if it did."""
+    """Return the class names that a scan wrote beside its table, if it did."""
     if not isinstance(table, str | os.PathLike) or "modified_ns" not in rows.columns:
         return None
     if not (file := classes_file(Path(table))).is_file():
@@ -110,8 +108,8 @@ def classes_of_scan(table: Any, rows: Rows) -> Path | None:
 
 
 class _TableReader:
-    """``_rows``: all rows, as they are listed. ``_left``: the numbers of those that are asked for,
-    and whose files are there. Errors are about these, and what a label means about all."""
+    """``_rows``: all rows of the table. ``_left``: the numbers of the requested rows whose files
+    exist. Errors concern these; labels are interpreted from all."""
 
     def __init__(
         self, rows: Rows, root: PathLike | None, names: Mapping[str, Any], look: bool
@@ -164,11 +162,11 @@ class _TableReader:
     # Columns
 
     def _requested(self, role: str) -> Any:
-        """The column or columns of a role; None: none."""
+        """Return the column or columns of a role; None: none."""
         return self._names.get(role, role)
 
     def _has(self, role: str) -> bool:
-        """Whether a column has a role, or is said to have it."""
+        """Return whether a column has a role, by name or by request."""
         name = self._requested(role)
         return name is not None and (name != role or name in self._rows.columns)
 
@@ -176,7 +174,7 @@ class _TableReader:
         return CatalogError(f"{self._rows.where(row)}: {what}")
 
     def _column(self, keyword: str, name: str) -> list[Any]:
-        """The cells of a column that was asked for, of all rows. Raises CatalogError."""
+        """Return the cells of a requested column, of all rows. Raises CatalogError."""
         if not isinstance(name, str):
             raise CatalogError(
                 f"{keyword}= takes the name of a column as text, not {name!r}: write {str(name)!r}"
@@ -192,7 +190,7 @@ class _TableReader:
         return self._rows.columns[name]
 
     def _cells(self, role: str) -> list[Any] | None:
-        """The cells of the column that has a role, of all rows, if there is one."""
+        """Return the cells of the column that has a role, of all rows, if there is one."""
         if not self._has(role):
             return None
         if isinstance(name := self._requested(role), str):
@@ -203,14 +201,14 @@ class _TableReader:
         return [None if all(map(is_missing, cells)) else cells for cells in several]
 
     def _parsed(self, role: str, parse: Callable[[int, Any, str], T]) -> list[T | None] | None:
-        """The values of a role, None for an empty cell."""
+        """Return the values of a role, None for an empty cell."""
         if (cells := self._cells(role)) is None:
             return None
         found = ((row, cells[row]) for row in self._left)
         return [None if is_missing(cell) else parse(row, cell, role) for row, cell in found]
 
     def _where(self, wanted: Mapping[str, Any]) -> list[int]:
-        """The rows that are asked for. Raises CatalogError."""
+        """Return the requested rows. Raises CatalogError."""
         chosen = np.ones(len(self._rows), bool)
         if not isinstance(wanted, Mapping):
             raise CatalogError(f'where= is a dict, {{"column": value}}, not {wanted!r}')
@@ -221,7 +219,7 @@ class _TableReader:
             if missing := sorted(requested - {*cells}):
                 there = some([repr(cell) for cell in dict.fromkeys(cells)])
                 raise CatalogError(
-                    f"{self._rows.source}: where= asks for {missing[0]!r} in {name!r}, which has "
+                    f"{self._rows.source}: where= requests {missing[0]!r} in {name!r}, which has "
                     f"{there}{_did_you_mean(missing[0], cells)}"
                 )
             chosen &= [cell in requested for cell in cells]
@@ -233,7 +231,7 @@ class _TableReader:
     # Files
 
     def _paths(self, pattern: str, keyword: str = "path") -> list[str]:
-        """The path of each row: of a column, or as a pattern says. Raises CatalogError."""
+        """Return the path of each row: from a column, or by a pattern. Raises CatalogError."""
         if not isinstance(pattern, str):
             raise CatalogError(f"{keyword}= takes the name of a column as text, not {pattern!r}")
         is_name = pattern.strip() in self._rows.columns
@@ -257,8 +255,8 @@ class _TableReader:
         return given
 
     def _filled(self, pattern: str, keyword: str) -> list[str]:
-        """The text of each row: of the columns that a pattern names, or of one column. Rows that
-        are not asked for may lack some."""
+        """Return the text of each row: of the columns that a pattern names, or of one column. Rows
+        that are not requested may have empty ones."""
         pieces: list[Any] = [("", pattern, None, None)]
         is_name = pattern.strip() in self._rows.columns
         try:
@@ -277,7 +275,7 @@ class _TableReader:
         return filled
 
     def _parts(self, columns: PartColumns) -> tuple[dict[str, list[str]], dict[str, list[float]]]:
-        """The paths of each part, and its offsets where there is such a column."""
+        """Return the paths of each part, and its offsets where there is such a column."""
         of: Mapping[str, str] = {}
         if isinstance(columns, Mapping) or is_list(columns):
             of = dict(columns) if isinstance(columns, Mapping) else {name: name for name in columns}
@@ -328,7 +326,7 @@ class _TableReader:
         return sides
 
     def _fingerprints(self) -> list[int | None] | None:
-        """What a scan found of each file. Another column of that name is not meant."""
+        """Return the fingerprints in a scan's table. Other columns of that name are ignored."""
         cells = self._rows.columns.get("fingerprint", [None] * len(self._rows))
         found = [fingerprint_in(cells[row]) for row in self._left]
         if all(each is None for each in found):
@@ -337,15 +335,16 @@ class _TableReader:
         return found
 
     def _pixels(self, role: str) -> list[int | None] | None:
-        """The width or height of frames. A column of that name with other things is not meant."""
+        """Return the width or height of frames. A column of that name with other things is not
+        meant."""
         cells = self._rows.columns.get(role, ())
         if self._requested(role) == role and not all(is_missing(x) or whole(x) for x in cells):
             return None
         return self._parsed(role, self._whole)
 
     def _targets(self) -> Any:
-        """Targets [N] of a single column, [N, columns] of several; a dict of them if they are
-        named."""
+        """Return targets [N] of a single column, [N, columns] of several; a dict of them if they
+        are named."""
         if not self._has("targets"):
             return None
         if not isinstance(requested := self._requested("targets"), Mapping):
@@ -367,7 +366,7 @@ class _TableReader:
             rows.append(texts)
         _log.info(
             "%s: %s has up to %d texts in a row: each clip gets one of them, and Catalog.explode "
-            "makes a row of each", self._rows.source, name, max(map(len, rows)),
+            "creates a row for each", self._rows.source, name, max(map(len, rows)),
         )  # fmt: skip
         return OneOf(rows)
 
@@ -407,7 +406,8 @@ class _TableReader:
     def _labels(
         self, given: tuple[str, ...] | None, *, has_targets: bool
     ) -> tuple[npt.NDArray[np.int64] | None, tuple[str, ...], npt.NDArray[np.float32] | None]:
-        """The label of each row, the classes, and multi-hot targets if a row may have several."""
+        """Return the label of each row, the classes, and multi-hot targets if a row may have
+        several."""
         one, many = self._cells("label"), self._cells("labels")
         if one is not None and many is not None:
             raise CatalogError(f"{self._rows.source} has columns label and labels: give one")
@@ -461,8 +461,8 @@ class _TableReader:
             )
 
     def _check_unused(self) -> list[str]:
-        """The columns that nothing uses. Raises CatalogError if segments have a start without an
-        end, or an end without a start, and nobody said so; or if offsets belong to no part."""
+        """Return the unused columns. Raises CatalogError if segments unexpectedly have a start
+        without an end, or an end without a start; or if offsets belong to no part."""
         unused = [name for name in self._rows.columns if name and name not in self._used]
         others = f" (not used: {some(unused)})" if unused else ""
         for one, other, all_of_it in (
@@ -473,7 +473,7 @@ class _TableReader:
             is_said = None in map(self._requested, of_other) or any(map(self._has, of_other))
             if (self._has(one) or self._has(f"{one}_s")) and not is_said:
                 raise CatalogError(
-                    f"{self._rows.source}: no column says where segments {other}: give {other}= "
+                    f"{self._rows.source}: no column has the {other} of segments: give {other}= "
                     f"(frames) or {other}_s= (seconds), or {other}=None if each {all_of_it}{others}"
                 )
         parts = tuple(self._names.get("parts") or ())
@@ -495,8 +495,8 @@ def labels_of(
     several: bool = False,
     has_targets: bool = False,
 ) -> tuple[npt.NDArray[np.int64], tuple[str, ...], npt.NDArray[np.float32] | None]:
-    """The label of each cell, the classes, and multi-hot targets if there are several labels in a
-    cell. Whole numbers are indices into the classes, -1 is no label. Only these ``rows`` are
+    """Return the label of each cell, the classes, and multi-hot targets if there are several labels
+    in a cell. Whole numbers are indices into the classes, -1 is no label. Only these ``rows`` are
     returned, and have to have a label; what labels mean is decided from all cells. Raises
     CatalogError."""
     known = {*(given or ())}
@@ -547,7 +547,7 @@ def labels_of(
 
 
 def _label_key(cell: Any) -> str | tuple[str, ...]:
-    """A label that is no str as text, or those of a list. Raises TypeError."""
+    """Return a label that is no str as text, or those of a list. Raises TypeError."""
     if isinstance(cell, set | frozenset):
         cell = sorted(cell, key=lambda word: (type(word).__name__, word))
     elif isinstance(cell, np.ndarray):
@@ -558,7 +558,7 @@ def _label_key(cell: Any) -> str | tuple[str, ...]:
 
 
 def _label_text(cell: Any) -> str:
-    """A label as text. Raises TypeError."""
+    """Return a label as text. Raises TypeError."""
     scalar = str | Number | np.generic | date | timedelta | Enum
     if isinstance(cell, bytes) or not (is_missing(cell) or isinstance(cell, scalar)):
         raise TypeError(
@@ -570,7 +570,7 @@ def _label_text(cell: Any) -> str:
 def _flaws(
     named: Mapping[Any, list[str]], known: Set[str]
 ) -> Iterable[tuple[str | tuple[str, ...], str]]:
-    """What cannot be labels, by the cell: lists that were written as text, and one-hot rows."""
+    """Return cells that cannot be labels: lists written as text, and one-hot rows."""
     lists = {key: words for key, words in named.items() if isinstance(key, tuple)}
     several = [words for key, words in named.items() if key not in ("", _UNLABELLED)]
     are_hot = (
@@ -599,14 +599,14 @@ def _flaws(
 
 
 def _is_unlabelled(cell: Any, known: Iterable[str]) -> bool:
-    """Whether a cell has no label. What programs write into an empty cell is none, unless a class
-    has that name."""
+    """Return whether a cell has no label. What programs write into an empty cell is none, unless a
+    class has that name."""
     return means_missing(cell) and not (isinstance(cell, str) and cell.strip() in known)
 
 
 def _words(key: str | tuple[str, ...]) -> list[str]:
-    """The labels of a video, which have ';' between them; [""], which is no class, if there are
-    none."""
+    """Return the labels of a video, which have ';' between them; [""], which is no class, if there
+    are none."""
     parts = key.split(";") if isinstance(key, str) else key
     return [word for word in map(str.strip, parts) if word] or [""]
 
@@ -614,7 +614,8 @@ def _words(key: str | tuple[str, ...]) -> list[str]:
 def _classes(
     texts: list[str], given: tuple[str, ...] | None, where: Callable[[str], str]
 ) -> tuple[tuple[str, ...], dict[str, int], str]:
-    """The classes that these labels mean, the class of each label, and what a label may be."""
+    """Return the classes that these labels mean, the class of each label, and what a label may
+    be."""
     numbers = {each: number(each) for each in texts}
     wrong = next((each for each, n in numbers.items() if n % 1 != 0 and not math.isinf(n)), None)
     if wrong is not None and given is None and not any(map(math.isnan, numbers.values())):
@@ -650,8 +651,9 @@ def _classes(
 
 
 def _type_of_targets(cells: Sequence[Any]) -> type[np.object_ | np.int64 | np.float32]:
-    """What these cells, of all rows, become. They are text if all are str, and at least as many
-    have words as numbers: a caption may be a number, and a word among numbers is a mistake."""
+    """Return the type of targets with these cells, of all rows. It is text if all are str, and at
+    least as many contain words as numbers: a caption may be a number, but a word among numbers is a
+    mistake."""
     words = sum(map(is_words, cells))
     numbers = sum(not math.isnan(number(cell)) for cell in cells)
     if words and words >= numbers and all(isinstance(cell, str) for cell in cells):
@@ -665,14 +667,15 @@ def _type_of_targets(cells: Sequence[Any]) -> type[np.object_ | np.int64 | np.fl
 
 
 def _are_texts(cell: Any) -> bool:
-    """Whether it is a list of texts, at least one."""
+    """Return whether it is a list of texts, at least one."""
     is_several = isinstance(cell, list | tuple | np.ndarray) and len(cell) > 0
     return is_several and all(isinstance(each, str) for each in cell)
 
 
 def _formatted(cell: Any, name: str, form: str | None) -> str:
-    """A cell as a part of a path; ``form`` None: it is a path as it stands. Raises ValueError."""
-    if isinstance(cell, bytes | bytearray | Mapping):  # as Hugging Face's data sets have videos
+    """Return a cell as a part of a path; ``form`` None: it is a path as it stands. Raises
+    ValueError."""
+    if isinstance(cell, bytes | bytearray | Mapping):  # videos in Hugging Face datasets
         raise ValueError(
             f"{name!r} is {shown(cell)}, bytes or a structure, and no path: give text. Videos that "
             "are in the table itself become tars: the page about catalogs has the script"
@@ -680,7 +683,7 @@ def _formatted(cell: Any, name: str, form: str | None) -> str:
     path = as_path(cell) if form is None else cell
     found = path if form is None and isinstance(path, str) else text(cell)
     if not found:
-        what = f"the column {name!r}, of which the path is made, is empty"
+        what = f"the column {name!r} of the path is empty"
         raise ValueError(f"there is no file in the column {name!r}" if form is None else what)
     try:
         return format(whole(cell), form) if form else found

@@ -49,7 +49,7 @@ class PerFrame:
     Args:
         arrays: An array for each video, in the catalog's order: [frames of the file, ...], with a
             row for each source frame of the whole file in display order. All have one type and row
-            shape. Segments of a file may share one array, which is kept once.
+            shape. Segments of a file may share one array, which is stored once.
 
     Raises:
         CatalogError: The arrays are not like this.
@@ -58,8 +58,8 @@ class PerFrame:
     __slots__ = ("_arrays",)
 
     def __init__(self, arrays: Iterable[npt.ArrayLike]) -> None:
-        # Segments of a file share its array, which is kept once. ``seen`` keeps the objects alive,
-        # so that no other has the same id.
+        # Segments of a file share one array. ``seen`` holds the objects, so that no other gets the
+        # same id.
         seen: dict[int, tuple[object, npt.NDArray[Any]]] = {}
         found = []
         for i, array in enumerate(arrays):
@@ -78,7 +78,7 @@ class PerFrame:
         return len(self._arrays)
 
     def _each(self, call: Callable[[npt.NDArray[Any]], npt.NDArray[Any]]) -> PerFrame:
-        """With another array in the place of each. One that is shared stays so."""
+        """Return a copy with each array replaced. Shared arrays stay shared."""
         made = {id(array): call(array) for array in {id(a): a for a in self._arrays}.values()}
         return PerFrame([made[id(array)] for array in self._arrays])
 
@@ -140,16 +140,16 @@ class Steps:
 
     @property
     def values(self) -> npt.NDArray[Any]:
-        """The values of all steps of these rows, one row after the other, [S, ...]: what a mean and
-        a deviation are made of."""
+        """The values of all steps of these rows, one row after the other, [S, ...], for a mean and
+        a deviation."""
         rows = [self._values[begin:end] for begin, end in self._bounds.tolist()]
         return np.concatenate(rows)
 
     def _at(
         self, rows: npt.NDArray[np.int64], moments: npt.NDArray[np.int64]
     ) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_] | None]:
-        """The values of rows, so many frames after the first one of each; and which are beyond the
-        ends. Raises IndexError: the moment is."""
+        """Return the values of rows, so many frames after the first one of each; and which are
+        beyond the ends. Raises IndexError: the moment is."""
         begin, end = self._bounds[rows].T
         at = begin + moments
         if ((at < begin) | (at >= end)).any():
@@ -193,7 +193,7 @@ class OneOf:
         if not counts.all():
             raise CatalogError(f"OneOf: row {int(counts.argmin())} has no value")
         every = [value for each in lists for value in each]
-        if len({isinstance(value, str) for value in every}) > 1:  # NumPy makes text of numbers
+        if len({isinstance(value, str) for value in every}) > 1:  # NumPy converts numbers to text
             raise CatalogError("OneOf must be text or numbers, not both")
         self._values = array_of("OneOf", every)
         ends = np.cumsum(counts)
@@ -203,7 +203,7 @@ class OneOf:
         return len(self._bounds)
 
     def _of(self, rows: npt.NDArray[np.int64], seeds: npt.NDArray[np.uint64]) -> npt.NDArray[Any]:
-        """The values of rows, drawn by these seeds."""
+        """Return the values of rows, drawn by these seeds."""
         begin, end = self._bounds[rows].T
         at = begin + (seeds % (end - begin).astype(np.uint64)).astype(np.int64)
         found: npt.NDArray[Any] = self._values[at]
@@ -226,8 +226,8 @@ class Points:
     Args:
         xy: (x, y) of K points: an array [N, K, 2] with a row for each video; or a list with an
             array [frames of the file, K, 2] for each video, as in `PerFrame`.
-        mirror: Pairs of points that change places where a clip is mirrored: the left and the right
-            hand. Default (): none.
+        mirror: Pairs of points to swap when a clip is flipped: the left and the right hand. Default
+            (): none.
         part: The part of a sample of several files that they were marked in. Frames are counted in
             the first clip's file. Default None: the first clip.
 
@@ -252,7 +252,7 @@ class Points:
         order = list(points)
         for left, right in pairs:
             order[left], order[right] = right, left
-        self._order = tuple(order)  # of the points of a mirrored clip
+        self._order = tuple(order)  # of the points of a flipped clip
 
     def __len__(self) -> int:
         return len(self._values)
@@ -310,13 +310,13 @@ Targets = Column | dict[str, Column]
 
 
 def named(targets: Any) -> dict[str, Any]:
-    """Columns, or the arrays of a batch, by their names."""
+    """Return columns, or the arrays of a batch, by their names."""
     return targets if isinstance(targets, dict) else {_ONLY: targets}
 
 
 def checked(targets: object, videos: int, paths: Sequence[str] = ()) -> Targets:
-    """The targets as a catalog keeps them: read-only, with types that TensorFlow knows; once for a
-    file, if the ``paths`` of the videos are given. Raises CatalogError."""
+    """Return checked targets: read-only, with types that TensorFlow supports; one array per file,
+    if the ``paths`` of the videos are given. Raises CatalogError."""
     if not isinstance(targets, Mapping):
         is_ours = isinstance(targets, Marks | PerFrame | Steps | OneOf)
         kind = type(targets).__name__ if is_ours else _ONLY
@@ -327,12 +327,12 @@ def checked(targets: object, videos: int, paths: Sequence[str] = ()) -> Targets:
 
 
 def subset(targets: Targets, indices: Ints) -> Targets:
-    """The targets of some of the videos."""
+    """Return the targets of some of the videos."""
     return _each(targets, lambda column: _rows(column, indices))
 
 
 def joined(parts: Sequence[Targets]) -> Targets:
-    """The targets of several catalogs, one after the other. Raises CatalogError."""
+    """Return the targets of several catalogs, one after the other. Raises CatalogError."""
     if len({_kind(part) for part in parts}) != 1:
         raise CatalogError(
             "to join catalogs, their targets must have the same names, shapes and types, not "
@@ -353,10 +353,10 @@ def batch(
     moments: Ints | None = None,
     seeds: npt.NDArray[np.uint64] | None = None,
 ) -> npt.NDArray[Any] | dict[str, npt.NDArray[Any]]:
-    """The targets of a batch with these videos, int64 [B], that shows these source frames, int64
-    [B, T] as `edges` has them, through these matrices, around these ``moments``, in frames from the
-    first one of the row, drawn by these ``seeds``. Raises SpecError if a video has no target for a
-    frame."""
+    """Return the targets of a batch with these videos, int64 [B], that shows these source frames,
+    int64 [B, T] as `edges` has them, through these matrices, around these ``moments``, in frames
+    from the first one of the row, drawn by these ``seeds``. Raises SpecError if a video has no
+    target for a frame."""
     shown = pictures(frames)
     found: dict[str, npt.NDArray[Any]] = {}
     for name, column in named(targets).items():
@@ -381,8 +381,8 @@ def batch(
 def shapes(
     targets: Targets, frames: tuple[int, ...]
 ) -> tuple[tuple[int, ...], str] | dict[str, tuple[tuple[int, ...], str]]:
-    """Shape and type of one clip's targets. ``frames`` is the shape of a clip's frame numbers. The
-    type of text is "str"."""
+    """Return shape and type of one clip's targets. ``frames`` is the shape of a clip's frame
+    numbers. The type of text is "str"."""
     found: Any = _each(targets, lambda column: _shape(column, frames))
     for name, column in named(targets).items():
         if isinstance(column, Steps) and column._offsets is not None and isinstance(found, dict):
@@ -391,15 +391,15 @@ def shapes(
 
 
 def equal(one: Targets | None, other: Targets | None) -> bool:
-    """Whether two targets are the same."""
+    """Return whether two targets are the same."""
     if one is None or other is None:
         return one is other
     return one is other or digest(one) == digest(other)
 
 
 def exploded(targets: Targets | None, name: str | None) -> tuple[Ints, Targets]:
-    """The rows of videos, each for each of its values in a column of `OneOf`; and their targets.
-    Raises CatalogError."""
+    """Return the rows of videos, each for each of its values in a column of `OneOf`; and their
+    targets. Raises CatalogError."""
     columns = {} if targets is None else named(targets)
     many = [each for each, column in columns.items() if isinstance(column, OneOf)]
     column = columns.get(many[0] if name is None and len(many) == 1 else name or "")
@@ -418,7 +418,7 @@ def exploded(targets: Targets | None, name: str | None) -> tuple[Ints, Targets]:
 
 
 def rows_per_frame(targets: Targets | None) -> dict[str, Ints]:
-    """For each column with a row for each frame, by its name, how many rows each video has."""
+    """Return the number of rows of each video in each per-frame column, by name."""
     columns = targets if isinstance(targets, dict) else {type(targets).__name__: targets}
     values = {name: values_of(column) for name, column in columns.items() if column is not None}
     return {
@@ -429,12 +429,12 @@ def rows_per_frame(targets: Targets | None) -> dict[str, Ints]:
 
 
 def marks_in(targets: Targets | None) -> dict[str, Marks]:
-    """The columns of marks in the picture, by their names."""
+    """Return the columns of marks in the picture, by their names."""
     return {name: each for name, each in named(targets).items() if isinstance(each, Marks)}
 
 
 def leading_boxes(targets: Targets | None) -> list[Rows]:
-    """The columns of one box in each row or frame of the first part."""
+    """Return the columns of one box in each row or frame of the first part."""
     found = [
         column._values
         for column in marks_in(targets).values()
@@ -444,13 +444,14 @@ def leading_boxes(targets: Targets | None) -> list[Rows]:
 
 
 def part_of(column: Marks, parts: Iterable[str]) -> str:
-    """The name among these ``parts`` of a sample of the one that its marks were made in."""
+    """Return the name of the part, among the ``parts`` of a sample, in whose pixels its marks are
+    given."""
     return next(iter(parts)) if column._part is None else column._part
 
 
 def look_like_marks(targets: Targets | None) -> list[str]:
-    """Columns of plain numbers that look like marks in the picture, by their names or by their
-    rows, [..., K, 2]."""
+    """Return columns of plain numbers that look like marks in the picture, by their names or by
+    their rows, [..., K, 2]."""
     found = []
     for name, column in named(targets).items():
         if column is None or isinstance(column, Marks | Steps):
@@ -462,7 +463,7 @@ def look_like_marks(targets: Targets | None) -> list[str]:
 
 
 def digest(targets: Targets) -> bytes:
-    """A hash of the targets."""
+    """Return a hash of the targets."""
     found = blake2b(repr(_kind(targets)).encode(), digest_size=16)
     for column in named(targets).values():
         if isinstance(column, Steps | OneOf):
@@ -473,7 +474,7 @@ def digest(targets: Targets) -> bytes:
 
 
 def _digests(arrays: Sequence[npt.NDArray[Any]]) -> list[bytes]:
-    """A hash of each array; of one that comes again, made once."""
+    """Return a hash of each array, computed once for shared ones."""
     found = {id(array): _digest(array) for array in {id(a): a for a in arrays}.values()}
     return [found[id(array)] for array in arrays]
 
@@ -530,14 +531,14 @@ def _one(columns: Sequence[Column]) -> Column:
 def _bounded(
     column: Steps | OneOf, values: npt.NDArray[Any], bounds: npt.NDArray[np.int64]
 ) -> Steps | OneOf:
-    """The column with other values, and where those of each row are."""
+    """Return the column with other values, and where those of each row are."""
     new = copy.copy(column)
     new._values, new._bounds = values, bounds
     return new
 
 
 def _in_one(columns: Sequence[Steps | OneOf]) -> Steps | OneOf:
-    """The values of several catalogs; those that come several times are kept once."""
+    """Return the values of several catalogs; shared ones are stored once."""
     values = {id(column._values): column._values for column in columns}
     firsts = dict(zip(values, np.cumsum([0, *map(len, values.values())]).tolist(), strict=False))
     bounds = [column._bounds + firsts[id(column._values)] for column in columns]
@@ -615,7 +616,7 @@ def _kind_of(column: Column) -> Iterator[object]:
 
 
 def array_of(name: str, values: object) -> npt.NDArray[Any]:
-    """A read-only array. A writable one is copied; a read-only memory map is not."""
+    """Return a read-only array. A writable one is copied; a read-only memory map is not."""
     rows = values if isinstance(values, list | tuple) else (values,)
     if any(isinstance(row, np.ma.MaskedArray) and np.ma.is_masked(row) for row in rows):
         raise CatalogError(f"{name} has masked values: fill them, as values.filled(np.nan) does")
@@ -646,12 +647,12 @@ def values_of(column: Column) -> Values: ...
 
 
 def values_of(column: Column) -> Values:
-    """What a column of marks consists of; other columns are that themselves."""
+    """Return the arrays of a column of marks; other columns are returned unchanged."""
     return column._values if isinstance(column, Points | Boxes) else column
 
 
 def with_values(column: Marks, values: Values) -> Marks:
-    """The column with other values."""
+    """Return the column with other values."""
     assert not isinstance(values, Steps | OneOf)
     new = copy.copy(column)
     new._values = values
@@ -659,7 +660,7 @@ def with_values(column: Marks, values: Values) -> Marks:
 
 
 def _whole(offsets: list[Any]) -> Ints:
-    """The offsets of `Steps`. Raises CatalogError."""
+    """Return the offsets of `Steps`. Raises CatalogError."""
     found = np.array(offsets)
     if found.ndim != 1 or not len(found) or found.dtype.kind not in "iu":
         raise CatalogError(
@@ -704,7 +705,7 @@ def _marks(name: str, given: Any, dimensions: int, last: tuple[str | int, ...]) 
 
 
 def arrays_of(values: Values) -> Sequence[npt.NDArray[Any]]:
-    """The array, or that of each video."""
+    """Return the array, or that of each video."""
     if isinstance(values, Steps | OneOf):
         return (values._values,)
     return values._arrays if isinstance(values, PerFrame) else (values,)

@@ -1,4 +1,3 @@
-"""What one sample is: which frames, which part of them, which pixels.
-
-Start at `clip_spec`; `clip_params` makes the random choices.
+"""The definition of one sample: its frames, crop and pixels. Start at `clip_spec`; `clip_params`
+draws the random choices.
 """

@@ -1,7 +1,7 @@
-"""Where the pixels of a decoded frame lie in a clip: one 2x3 matrix a clip. Pure.
+"""Map pixels of a decoded frame to pixels of a clip: one 2x3 matrix per clip. Pure.
 
-A pixel's centre has whole numbers. The scaler keeps the edges of what it scales where they are, so
-its pixels are half a pixel away from them.
+Centers of pixels have integer coordinates. The scaler maps edges to edges, which are half a pixel
+away from the centers.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def affine(params: ClipParams) -> tuple[Row, Row]:
     x: Row = (across[0], 0.0, across[1])
     y: Row = (0.0, down[0], down[1])
     width, height = params.size
-    for _ in range(params.turns):  # clockwise: what was at the left comes to the top
+    for _ in range(params.turns):  # clockwise: the left side becomes the top
         x, y = (-y[0], -y[1], height - y[2]), x
         width, height = height, width
     if params.flip:
@@ -38,7 +38,7 @@ def _scaled(
     region: tuple[int, ...], scaled: tuple[int, int], part: tuple[int, ...], size: tuple[int, int],
     axis: int,
 ) -> tuple[float, float]:  # fmt: skip
-    """By what a coordinate is multiplied and what is added, to come to the edges of the clip."""
+    """Return factor and summand that map a coordinate to the clip."""
     first, again = scaled[axis] / region[2 + axis], size[axis] / part[2 + axis]
     return first * again, ((0.5 - region[axis]) * first - part[axis]) * again
 
@@ -61,7 +61,8 @@ def boxes_in(boxes: Floats, matrices: Matrices) -> Floats:
 
 
 def are_mirrored(matrices: Matrices, points: Floats) -> npt.NDArray[np.bool_]:
-    """Whether clips show left as right, [*n, ..., 1], to choose between arrays like ``points``."""
+    """Return whether clips show left as right, [*n, ..., 1], to choose between arrays like
+    ``points``."""
     by = _beside(matrices, points)
     (xx, xy), (yx, yy) = np.moveaxis(by[..., :2], (-2, -1), (0, 1))
     found: npt.NDArray[np.bool_] = (xx * yy < xy * yx)[..., None]
@@ -69,7 +70,7 @@ def are_mirrored(matrices: Matrices, points: Floats) -> npt.NDArray[np.bool_]:
 
 
 def _beside(matrices: Matrices, points: Floats) -> Matrices:
-    """The matrices, with a dimension of 1 for each that the points have more."""
+    """Return the matrices, with a dimension of 1 for each that the points have more."""
     *n, _, _ = matrices.shape
     return matrices.reshape(*n, *(1,) * (points.ndim - 1 - len(n)), 2, 3)
 

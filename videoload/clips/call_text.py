@@ -15,8 +15,8 @@ from videoload.errors import SpecError
 
 
 def parse(text: str, known: Collection[str], where: str) -> dict[str, Any]:
-    """The arguments in ``text``. Raises SpecError, which begins with ``where``, if it cannot be
-    parsed or a name is not ``known``."""
+    """Return the arguments in ``text``. Raises SpecError, which begins with ``where``, if it cannot
+    be parsed or a name is not ``known``."""
     wrong = f"{where}: {text!r} is not like: frames=16, size=(112, 112), crop=random"
     try:
         call = ast.parse(f"f({text}\n)", mode="eval").body

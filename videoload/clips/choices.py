@@ -21,7 +21,7 @@ Scaling = Literal["bilinear", "nearest"]
 Span = Literal["window", "video"]
 Align = Literal["keyframe"]
 
-CROPS = {"three": 3, "five": 5}  # rows that each clip makes
+CROPS = {"three": 3, "five": 5}  # rows of each clip
 MOVED_CROPS = ("random", "resized", "box")  # crops that differ from clip to clip
 FROM_SCALED = ("resized", "box")  # crops that scale a region of a frame to size
 WHOLE_FRAME = ("pad", "stretch")  # crops that scale the whole frame into size
@@ -29,21 +29,21 @@ OF_SIZES = ("center", "random", "pad")  # crops of clips that have one of severa
 
 
 class PixelFormat(NamedTuple):
-    """How the pixels of a clip lie in its array, and what may be done to them.
+    """The layout of a clip's pixels in its array, and the operations allowed on them.
 
     Attributes:
         channels: Values of a pixel, along the last axis of [T, H, W, channels]. 0: [T, H * 3 // 2,
             W], the planes of 4:2:0 below each other, whose sides and corners are even.
         dtype: NumPy's name of their type.
         range: AVCOL_RANGE_*: 2 is full, 1 limited.
-        has_colours: Colours can be changed.
-        is_stored: A frame store keeps frames of it.
+        has_colors: Color jitter is possible.
+        is_stored: A frame store can contain its frames.
     """
 
     channels: int
     dtype: str = "uint8"
     range: int = 2
-    has_colours: bool = True
+    has_colors: bool = True
     is_stored: bool = True
 
     @property
@@ -55,7 +55,7 @@ class PixelFormat(NamedTuple):
 PIXEL_FORMATS: dict[str, PixelFormat] = {
     "rgb24": PixelFormat(3),
     "gray": PixelFormat(1),
-    "gray16": PixelFormat(1, "uint16", has_colours=False, is_stored=False),
+    "gray16": PixelFormat(1, "uint16", has_colors=False, is_stored=False),
     "yuv420p": PixelFormat(0, range=1),
 }
 
@@ -69,7 +69,7 @@ RATIO = (3 / 4, 4 / 3)
 
 TRIED_FOR_SIZE = 20  # videos to look at for the native size
 
-# A user's function: itself, or its name, which is what a spec keeps and what crosses processes.
+# A user's function: itself, or its name, which a spec stores and sends to other processes.
 if TYPE_CHECKING:
     Function = Callable[..., object] | str
 
@@ -123,8 +123,8 @@ def function_name(argument: str, function: object) -> str:
 
 
 class UnfitError(Exception):
-    """The video cannot give this clip. ``dropped``: it is short, and the spec says "drop".
-    ``here_only``: it may give others."""
+    """The video does not contain this clip. ``dropped``: it is too short, with ``short="drop"``.
+    ``here_only``: other clips may exist."""
 
     def __init__(self, reason: str, *, dropped: bool = False, here_only: bool = False) -> None:
         super().__init__(reason)

@@ -1,9 +1,9 @@
-"""Which frames of a video a clip shows, and which part of them.
+"""Choose the frames of a clip, and their crop.
 
 A clip must be the same on every worker. So each choice is a pure function of the spec, the video
 (frame count, rate, size) and one integer seed, which the plan derives from (seed, epoch, clip). The
 draws have one fixed order, even if the spec does not use them all: switching the flip on does not
-move the windows. Further views, the frames of ``span="video"`` and the colours have their own
+move the windows. Further views, the frames of ``span="video"`` and the colors have their own
 generators.
 """
 
@@ -20,10 +20,10 @@ from videoload.clips.clip_spec import (
     height_and_width,
     least_and_most,
     pixel_format,
-    recolours,
+    recolors,
     sizes_of,
 )
-from videoload.clips.colours import Colours, drawn_colours
+from videoload.clips.colors import Colors, draw_colors
 from videoload.clips.moments import Ints
 from videoload.clips.regions import (
     Draw,
@@ -50,18 +50,18 @@ from videoload.clips.windows import frames_in, frames_of, moment_in
 
 # Seeds have 64 bits. The bits above them select a generator.
 _ONE_BOX = 16  # bytes
-_VIEW, _COLOURS = 1 << 64, 1 << 129
+_VIEW, _COLORS = 1 << 64, 1 << 129
 
 
 class ClipParams(NamedTuple):
-    """What a clip shows.
+    """The frames and crop of a clip.
 
     ``frame_indices`` are the numbers of its source frames, int64 [T], as `edges` has them.
     ``region`` (x, y, width, height) of each is scaled to ``scaled`` (width, height). ``part`` (x,
     y, width, height) of the scaled frame is cut out, scaled to ``size`` (width, height) if it has
-    another size, turned clockwise ``turns`` times by 90 degrees, and mirrored if ``flip``. ``seed``
+    another size, rotated clockwise ``turns`` times by 90 degrees, and flipped if ``flip``. ``seed``
     is for the transform. The result begins at ``place`` (x, y) in a black frame of the clip; None:
-    it is that frame. Without ``colours``, they are those of the video.
+    it is that frame. Without ``colors``, they are those of the video.
 
     With ``resize``, the whole frame is scaled, so what is scaled does not depend on what was drawn.
     """
@@ -75,16 +75,16 @@ class ClipParams(NamedTuple):
     flip: bool
     seed: int
     place: Size | None = None
-    colours: Colours | None = None
+    colors: Colors | None = None
 
 
 class RandomParams(NamedTuple):
-    """What is drawn for a clip. The parts of a sample have it in common, but for the frames.
+    """The random choices of a clip. The parts of a sample have it in common, but for the frames.
 
-    ``frame_indices`` are the numbers of its source frames, or steps. It is mirrored if ``mirror``.
-    A random crop begins at the shares ``across`` and ``down`` of where it may begin; crop number
-    ``crop`` of several is asked for. ``region`` is scaled to the clip's size, in a frame of the
-    size ``of``.
+    ``frame_indices`` are the numbers of its source frames, or steps. It is flipped if ``mirror``. A
+    random crop begins at the shares ``across`` and ``down`` of the possible range; ``crop`` is the
+    number of the crop, of several. ``region`` is scaled to the clip's size, in a frame of the size
+    ``of``.
     """
 
     frame_indices: npt.NDArray[np.int64]
@@ -105,15 +105,15 @@ def clip_params(spec: ClipSpec, video: VideoInfo, clip: Clip, view: int = 0) -> 
 
 
 def seed_of(seed: int, view: int) -> int:
-    """The seed of one of the views of a clip."""
+    """Return the seed of one of the views of a clip."""
     return seed + view * _VIEW
 
 
 def draw_params(
     spec: ClipSpec, video: VideoInfo, window: tuple[int, int], clip: Clip, view: int
 ) -> RandomParams:
-    """What is drawn for a clip of the frames [first, last) of the video, or of these steps of its
-    row. Raises UnfitError."""
+    """Return the random choices of a clip of the frames [first, last) of the video, or of these
+    steps of its row. Raises UnfitError."""
     own = seed_of(clip.seed, view)
     draw = generator(own)
     at, mirror, across, down = draw(), draw(), draw(), draw()
@@ -134,7 +134,7 @@ def draw_params(
 
 
 def shown(spec: ClipSpec, video: VideoInfo, draws: RandomParams) -> ClipParams:
-    """What a clip shows for which this was drawn. Raises UnfitError."""
+    """Return the frames and crop of a clip with these random choices. Raises UnfitError."""
     whole, size = video.shown_size(spec), height_and_width(spec)[::-1]
     region, scaled, part = (0, 0, *whole), scaled_size(*whole, spec.resize), (0, 0, *size)
     place, wide, seen = None, size[0], whole
@@ -151,7 +151,7 @@ def shown(spec: ClipSpec, video: VideoInfo, draws: RandomParams) -> ClipParams:
         part, size, place = inside(wanted, scaled, size, even=is_even)
         # A chroma sample spans two pixels: half of one at the end would be stretched to a whole.
         part = (*part[:2], part[2] & ~1 or 1, part[3] & ~1 or 1)
-        if place and draws.mirror:  # what is black is mirrored as well
+        if place and draws.mirror:  # black borders are flipped as well
             place = wide - size[0] - place[0], place[1]
         if spec.resize is None:  # then the region is scaled once, from the source frame
             region, scaled, part = part, size, (0, 0, *size)
@@ -167,20 +167,20 @@ def shown(spec: ClipSpec, video: VideoInfo, draws: RandomParams) -> ClipParams:
     if is_even or (width, height) != size:  # a chroma sample spans two pixels
         x, y = x & ~1, y & ~1
     stored = _stored(turned_back(region, whole, turns), video)
-    colours, own = None, draws.seed
-    if recolours(spec):
-        colours = drawn_colours(spec.jitter, spec.grayscale, generator(own + _COLOURS))
+    colors, own = None, draws.seed
+    if recolors(spec):
+        colors = draw_colors(spec.jitter, spec.grayscale, generator(own + _COLORS))
     part, flip = (x, y, width, height), draws.mirror != mirrored
     return ClipParams(
-        draws.frame_indices, stored, scaled, part, size, turns, flip, own, place, colours
+        draws.frame_indices, stored, scaled, part, size, turns, flip, own, place, colors
     )
 
 
 def _around(
     spec: ClipSpec, video: VideoInfo, row: Video, frames: Ints, frame: Size, draw: Draw
 ) -> Rectangle:
-    """The region of a resized frame that shows a row's box of these frames; all of it if it has
-    none. Raises UnfitError: the box lies beside the frame."""
+    """Return the region of a resized frame that shows a row's box of these frames; all of it if it
+    has none. Raises UnfitError: the box lies beside the frame."""
     size, box = height_and_width(spec)[::-1], box_of(row, frames)
     if box is None:
         return box_region((0, 0, *frame), frame, size, 1.0)
@@ -200,8 +200,8 @@ def _around(
 
 
 def _stored(region: Rectangle, video: VideoInfo) -> Rectangle:
-    """A region of the shown frame as a region of the decoded one. It begins at even pixels, because
-    a chroma sample spans two each way, or at an edge."""
+    """Return a region of the shown frame as a region of the decoded one. It begins at even pixels,
+    because a chroma sample spans two each way, or at an edge."""
     (x, y, width, height), (left, top, *_) = region, video.cut
     return max(left, left + x & ~1), max(top, top + y & ~1), width, height
 
@@ -209,7 +209,7 @@ def _stored(region: Rectangle, video: VideoInfo) -> Rectangle:
 def _corner(
     spec: ClipSpec, scaled: Size, size: Size, number: int, across: float, down: float
 ) -> Size:
-    """Where the crop begins in a scaled frame. Raises UnfitError if it does not fit."""
+    """Return where the crop begins in a scaled frame. Raises UnfitError if it does not fit."""
     free_x, free_y = scaled[0] - size[0], scaled[1] - size[1]
     if spec.crop == "none" and (free_x or free_y):
         raise UnfitError(

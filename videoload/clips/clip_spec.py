@@ -40,7 +40,7 @@ from videoload.clips.choices import (
     checked_range,
     function_name,
 )
-from videoload.clips.colours import Jitter, checked_colours
+from videoload.clips.colors import Jitter, checked_colors
 from videoload.clips.layouts import (
     AudioLayout,
     aligned,
@@ -55,7 +55,7 @@ from videoload.errors import SpecError
 # derived from this:
 OWN = {"own": True}  # each part of a sample has its own; all else is decided once, for the leader
 COUNTS = {"counts": True}  # decides how many windows or frames a video gives
-FRAMES = {"frames": True}  # says how many frames a clip has
+FRAMES = {"frames": True}  # determines how many frames a clip has
 LENGTH = {"length": True}  # decides how long clips of any length are
 SCALES = {"scales": True}  # decides how a frame is scaled; or for which specs it does: a function
 # "lacks": for which specs a frame may be missing; "fits": for which no video is too short.
@@ -67,7 +67,7 @@ SCALES = {"scales": True}  # decides how a frame is scaled; or for which specs i
 
 
 def has_any_length(spec: ClipSpec) -> bool:
-    """Whether clips have any length, up to that of the spec."""
+    """Return whether clips have any length, up to that of the spec."""
     return spec.max_frames is not None
 
 
@@ -76,8 +76,8 @@ def _usual_short(spec: ClipSpec) -> Short:
 
 
 def _still_ratio(spec: ClipSpec) -> tuple[float, float]:
-    """Of a region with the whole area, which never fits: so the largest one in the middle is
-    taken."""
+    """Return a ratio that never fits with the whole area, so that the largest region in the center
+    is used."""
     if spec.crop != "resized":
         return spec.ratio
     height, width = height_and_width(spec)
@@ -87,7 +87,7 @@ def _still_ratio(spec: ClipSpec) -> tuple[float, float]:
 @readable
 @dataclass(frozen=True, slots=True)
 class ClipSpec:
-    """How to cut a clip from a video: which frames, which part of them, which pixels.
+    """How to cut a clip from a video: its frames, crop and pixels.
 
     Examples:
         >>> clip = vl.ClipSpec(frames=16, stride=2, resize=128, size=112, flip=True)
@@ -99,7 +99,7 @@ class ClipSpec:
 
     Attributes: which frames
         frames: Frames in a clip (T), at least 1. Default: as many as ``offsets``. ``"all"``: clips
-            of any length, as ``max_frames`` says.
+            of any length, up to ``max_frames``.
         stride: Source frames from one frame of the clip to the next, at least 1. Default 1.
         fps: Frames per second of the clip, at least 0.001, instead of ``stride``. Each frame is the
             one that a player shows at its time. Default None.
@@ -107,21 +107,21 @@ class ClipSpec:
             ``"random"``: anywhere it fits. ``"uniform"``: ``clips_per_video`` starts, evenly from
             the first possible to the last, as usual for testing (Wang et al. 2018, Non-local Neural
             Networks). ``"dense"``: every window, ``hop`` frames or ``hop_s`` seconds apart. If the
-            catalog does not say how many windows a video has, the indexes of all videos are read
-            when the stream is made. ``"at"``: the row's moment (``at`` or ``at_s`` of the catalog)
-            is frame number ``T // 2`` of the clip, counted from 0: the middle one, or of an even
+            catalog does not contain the numbers of windows, the indexes of all videos are read when
+            the stream is created. ``"at"``: the row's moment (``at`` or ``at_s`` of the catalog) is
+            frame number ``T // 2`` of the clip, counted from 0: the middle one, or of an even
             number the second of the two in the middle. A moment in seconds means the frame that a
             player shows then. None, the default: ``"random"`` in a stream that is shuffled, and
             else ``"center"``.
         clips_per_video: Clips of each row in an epoch, at least 1. Default 1. It stays 1 with
             ``"dense"``, which takes all windows.
         align: ``"keyframe"``: a window of ``"random"``, ``"center"`` or ``"uniform"`` begins at a
-            key frame, so nothing before it is decoded. It is the last one at or before the frame
+            keyframe, so nothing before it is decoded. It is the last one at or before the frame
             that it would begin with, or else the first one after it, of those where a window fits
             into the video or segment; a segment without any gives the window that begins with its
-            first frame. So fewer windows exist: in a file with one key frame, a single one. Of
-            several files as one sample, it is the first part's key frame, and of steps with times
-            of their own, the first step that shows it or a later frame. Default None: at any frame.
+            first frame. So fewer windows exist: in a file with one keyframe, a single one. Of
+            several files as one sample, it is the first part's keyframe, and of steps with times of
+            their own, the first step that shows it or a later frame. Default None: at any frame.
         hop: Source frames from one window of ``"dense"`` to the next, at least 1. Default None:
             ``frames * stride``, so windows do not overlap. Not with ``fps``.
         hop_s: Seconds from one window of ``"dense"`` to the next, at least 0.001, instead of
@@ -136,7 +136,7 @@ class ClipSpec:
             the number -1 and no time. ``"dense"`` then gives each ``hop``-th frame a window with it
             in the middle, as ``"at"`` does, from the first frame on: with ``hop=1``, all frames.
             Default None: ``"dense"`` takes the windows that fit, and a moment whose window does not
-            fit makes its row bad (with ``short="drop"``, it is left out without counting).
+            fit is a bad row (with ``short="drop"``, it is left out without counting).
         span: What the frames of a clip are spread over. ``"window"``, the default: the source
             frames from its first to its last. ``"video"``: the whole video or segment in ``frames``
             equal parts, with a frame from each (Wang et al. 2016). ``sampling="random"`` draws that
@@ -147,22 +147,22 @@ class ClipSpec:
         short: What to do with a video shorter than a clip. ``"loop"``, the default: repeat it from
             its start. ``"hold"``: repeat its last frame. ``"zero"``: the missing frames are black,
             and have the number -1. ``"drop"``: take another clip, without counting it as bad.
-            ``"error"``: it is bad. With ``max_frames`` it says what clips are padded with:
-            ``"zero"``, the default, or ``"hold"``, which has the number -1 there as well. Or
-            ``"cut"``, in a stream with ``buckets``: none is padded. A clip has as many frames as
-            the largest bucket that its video fills, from where ``sampling`` says. Videos that fill
-            none are left out, and named.
+            ``"error"``: it is bad. With ``max_frames``, it selects the padding: ``"zero"``, the
+            default, or ``"hold"``, which has the number -1 there as well. Or ``"cut"``, in a stream
+            with ``buckets``: none is padded. A clip has as many frames as the largest bucket that
+            its video fills, at the place of ``sampling``. Videos that fill none are left out, and
+            named.
         max_frames: Clips of any length: the whole video or segment from its first frame on, each
-            ``stride``-th frame or ``fps`` of them a second, at least 1 and at most this many. A
-            longer one gives a window of so many, as ``sampling`` and ``long`` say. A clip that has
-            fewer frames than its batch is padded at its end, and ``info.lengths`` says how many it
-            has. A stream with ``buckets`` has batches of several lengths, so that little is padded;
-            without, all have ``max_frames``. ``frames`` is then ``"all"``, and becomes this number.
-            Default None: all clips have ``frames``.
+            ``stride``-th frame or ``fps`` of them a second, at least 1 and at most this many. For a
+            longer one, ``sampling`` and ``long`` select so many frames. A clip with fewer frames
+            than its batch is padded at its end, and ``info.lengths`` contains its length. A stream
+            with ``buckets`` has batches of several lengths, so that little is padded; without, all
+            have ``max_frames``. ``frames`` is then ``"all"``, and becomes this number. Default
+            None: all clips have ``frames``.
         long: What a clip of any length shows of a video that has more frames than it. ``"cut"``,
-            the default: a window. ``"thin"``: frames evenly over the whole video, the first and the
-            last one among them, each the one that a player shows at its time; ``info.times`` says
-            when. Without audio.
+            the default: a window. ``"thin"``: frames evenly over the whole video, including the
+            first and the last one, each the one that a player shows at its time; ``info.times``
+            contains the times. Without audio.
         seconds: From where ``start_s``, ``end_s`` and ``at_s`` of rows, and ``info.times``, count.
             ``"picture"``, the default: from the first frame. ``"file"``: as players count, from the
             beginning of the file, which is the audio's where that begins first. A frame number is
@@ -170,36 +170,36 @@ class ClipSpec:
 
     Attributes: which part of them
         resize: Even length in pixels to which the short side is scaled before the crop. The long
-            side keeps the ratio, to the nearest even length. Default None: not scaled.
+            side preserves the ratio, to the nearest even length. Default None: not scaled.
         size: (height, width) of the clip in pixels, or one number for both. Default None: whole
             frames, in the size of the catalog's first good video (after ``resize``); videos of
             another size are bad. Or a list of sizes, ``[(480, 832), (832, 480), (624, 624)]``: each
-            video has the one whose ratio is nearest to that of its frames, as players show them:
-            turned, and with pixels that are not square. Frames are scaled to cover it, and ``crop``
-            says which part is cut out: ``"center"``, ``"random"``, or with ``"pad"`` none: they are
-            scaled to fit into it. A batch has one size.
+            video has the one whose ratio is nearest to its display aspect ratio, with rotation and
+            non-square pixels. Frames are scaled to cover it, and ``crop`` selects the part to cut
+            out: ``"center"``, ``"random"``, or with ``"pad"`` none: they are scaled to fit into it.
+            A batch has one size.
         crop: Which part of a frame. ``"center"``, the default, and ``"random"`` cut ``size`` out of
             the resized frame. ``"resized"`` scales a random region of the resized frame to
             ``size``, or without ``resize`` of the source frame: 8 to 100 % of its area, 3:4 to 4:3
-            in shape, or as ``area`` and ``ratio`` say (Szegedy et al. 2015). ``"three"`` cuts
-            ``size`` at both ends and in the middle of the long side, ``"five"`` at the corners and
-            in the middle; each clip then makes three or five rows of the stream. ``"pad"`` shows
-            the whole frame as large as it fits into ``size``, in the middle of black (letterbox, as
+            in shape, or by ``area`` and ``ratio`` (Szegedy et al. 2015). ``"three"`` cuts ``size``
+            at both ends and in the middle of the long side, ``"five"`` at the corners and in the
+            middle; each clip is then three or five rows of the stream. ``"pad"`` shows the whole
+            frame as large as it fits into ``size``, in the middle of black (letterbox, as
             tf.image.resize_with_pad). ``"stretch"`` scales the whole frame to ``size``, whatever
             its shape. Both without ``resize``. ``"box"`` scales the row's box (``box`` of the
             catalog) to ``size``, with as much around it as the shape of ``size`` needs. The crop is
-            centred on the box, to a pixel; at an edge of the frame it moves inside. A crop that is
+            centered on the box, to a pixel; at an edge of the frame it moves inside. A crop that is
             larger than the frame has black around it, and a row without a box shows its whole
             frame, both as ``"pad"``. It is cut out of the resized frame, or without ``resize`` of
-            the source frame, and only with ``resize`` a frame store keeps frames. ``"none"``:
-            videos whose frames do not have this size are bad.
+            the source frame, and a frame store is used only with ``resize``. ``"none"``: videos
+            whose frames do not have this size are bad.
         area: (least, most) share of the frame for ``crop="resized"``. Default (0.08, 1).
         ratio: (least, most) ratio of width to height for ``"resized"``. Default (3/4, 4/3).
         box_scale: How much more than its box ``crop="box"`` shows, each way: 1.3 is 30 % more. Or
             (least, most): drawn for each clip. Default 1.
         flip: Mirror all frames of a clip left to right, with probability 1/2. Default False.
-        rotate: Turn frames by multiples of 90 degrees if their file says so, as players do. Default
-            True. False: as they are stored.
+        rotate: Rotate frames by multiples of 90 degrees if their file requires it, as players do.
+            Default True. False: as they are stored.
 
     Attributes: which pixels
         pixels: Format of the uint8 array. ``"rgb24"``, the default: [T, H, W, 3]. ``"gray"``:
@@ -208,13 +208,13 @@ class ClipSpec:
             begins at even pixels there, so it may begin a pixel before that of ``"rgb24"``, and a
             letterbox has even sides; ``info.affine`` is of what is shown.
         scaling: ``"bilinear"``, the default; or ``"nearest"``: each value is that of one source
-            pixel, as depth and label maps need. A frame store keeps no such clips.
-        jitter: (brightness, contrast, saturation, hue): the most that the colours of a clip are
-            changed by, the same in all its frames and drawn for each clip. The first three are 0 to
-            1 and draw a factor from [1 - most, 1 + most], hue is 0 to 0.5 turns and draws from
-            [-most, most]. The frames change before they become RGB, which takes a tenth of a clip's
-            time. Default None.
-        grayscale: Probability that a clip is shown in grey. Default 0.
+            pixel, as depth and label maps need. A frame store does not contain these clips.
+        jitter: (brightness, contrast, saturation, hue): the largest changes of a clip's colors,
+            random for each clip, and the same in all its frames. The first three are 0 to 1 and
+            draw a factor from [1 - most, 1 + most], hue is 0 to 0.5 turns and draws from [-most,
+            most]. The frames change before they become RGB, which takes a tenth of a clip's time.
+            Default None.
+        grayscale: Probability that a clip is converted to gray. Default 0.
 
     Attributes: audio, and functions of yours
         audio_rate: Samples a second of the audio of the clip's own time. Needs ``fps``. A sample is
@@ -223,8 +223,8 @@ class ClipSpec:
         audio_channels: 1, the default: mono. 2: stereo, [2, samples].
         transform: A function of a module, or ``"package.module:function"``. The worker calls it
             with each clip and a numpy.random.Generator seeded for the clip. It returns a clip of
-            the same shape and type, or what ``output`` says. Remote workers must allow the
-            module (``--allow``). Default None.
+            the same shape and type, or those of ``output``. Remote workers must allow the module
+            (``--allow``). Default None.
         output: (shape, type) of what ``transform`` returns for a clip, if that is not a clip as
             above: ``((16, 112, 112, 3), "float32")``. Default None.
 
@@ -317,9 +317,9 @@ class ClipSpec:
             object.__setattr__(self, "transform", function_name("transform", self.transform))
         if self.output is not None:
             object.__setattr__(self, "output", checked_output(self.output, self.transform))
-        colours = checked_colours(self.jitter, self.grayscale, self.pixels)
+        colors = checked_colors(self.jitter, self.grayscale, self.pixels)
         audio = checked_audio(self.audio_rate, self.audio_channels, self.fps)
-        for name, value in {**colours, **audio}.items():
+        for name, value in {**colors, **audio}.items():
             object.__setattr__(self, name, value)
         self._check_together()
 
@@ -414,7 +414,7 @@ class ClipSpec:
         if not offsets or any(a >= b for a, b in pairwise(offsets)):
             raise SpecError(f"offsets must be strictly increasing integers, got {self.offsets!r}")
         if self.frames not in (0, len(offsets)) or self.stride != 1 or self.fps is not None:
-            raise SpecError("offsets say which frames: leave frames, stride and fps out")
+            raise SpecError("offsets select the frames: omit frames, stride and fps")
         if self.sampling != "at" and (self.sampling != "dense" or self.edges is None):
             raise SpecError(
                 'offsets count from a moment: give sampling="at", or "dense" with edges='
@@ -447,7 +447,7 @@ class ClipSpec:
             (self.span == "video" and (self.stride != 1 or self.fps is not None),
              'span="video" takes a frame from each part: leave stride and fps out'),
             (self.align and takes_windows,
-             f'sampling="{self.sampling}" says where each window is: leave align out'),
+             f'sampling="{self.sampling}" selects each window: omit align'),
             (self.align and (self.span == "video" or self.long == "thin"),
              'align is where a window begins: leave span="video" and long="thin" out'),
             (self.views > 1 and self.transform is None and not is_random(self),
@@ -486,13 +486,13 @@ def _kinds(cls: type) -> dict[str, Any]:
 
 
 def _choices(kind: Any) -> tuple[Any, ...]:
-    """All values of a type that is a choice; () if it is none."""
+    """Return all values of a type that is a choice, otherwise ()."""
     kinds = [each for each in (kind, *get_args(kind)) if get_origin(each) is Literal]
     return (*get_args(kinds[0]), *([None] if type(None) in get_args(kind) else [])) if kinds else ()
 
 
 def _meaning(spec: ClipSpec, what: str) -> dict[str, Any]:
-    """The fields that mean something, with what their ``option`` says of it."""
+    """Return the fields that have this ``option`` in their metadata, with its value."""
     return {each.name: each.metadata[what] for each in fields(spec) if each.metadata.get(what)}
 
 
@@ -501,25 +501,25 @@ def _still(spec: ClipSpec) -> dict[str, Any]:
 
 
 def is_random(spec: ClipSpec) -> bool:
-    """Whether anything of a clip is random, beside its transform."""
+    """Return whether anything of a clip is random, beside its transform."""
     return any(getattr(spec, name) != value for name, value in _still(spec).items())
 
 
 def deterministic(spec: ClipSpec) -> ClipSpec:
-    """The spec for validation: nothing of a clip is random. Several views of a sample stay as they
-    are, since they would all be the same."""
+    """Return the spec for validation: nothing of a clip is random. Several views of a sample stay
+    as they are, since they would all be the same."""
     return spec if spec.views > 1 else replace(spec, **_still(spec))
 
 
 def counting(spec: ClipSpec) -> ClipSpec:
-    """The spec of what counts the windows: its fields that do not matter have defaults."""
+    """Return the spec of what counts the windows: its fields that do not matter have defaults."""
     kept = {name: getattr(spec, name) for name in _meaning(spec, "counts")}
     return type(spec)(**{"size": (2, 2), **kept})
 
 
 def scaling_key(spec: ClipSpec) -> str:
-    """What decides how a frame is scaled, beside the frame itself: specs that agree in it share
-    their scaled frames."""
+    """Return the settings that decide how a frame is scaled: specs with equal keys share their
+    scaled frames."""
     return " ".join(
         f"{name}={getattr(spec, name)!r}"
         for name, scales in _meaning(spec, "scales").items()
@@ -527,40 +527,40 @@ def scaling_key(spec: ClipSpec) -> str:
     )
 
 
-@lru_cache(64)  # it is asked of each answer of a worker
+@lru_cache(64)  # called for each answer of a worker
 def may_lack_frames(spec: ClipSpec) -> bool:
-    """Whether a clip may show frames that its video does not have."""
+    """Return whether a clip may show frames that its video does not have."""
     return any(lacks(spec) for lacks in _meaning(spec, "lacks").values())
 
 
 def fits_any_video(spec: ClipSpec) -> bool:
-    """Whether no video is too short for a clip."""
+    """Return whether no video is too short for a clip."""
     return any(fits(spec) for fits in _meaning(spec, "fits").values())
 
 
 @lru_cache(64)  # it is asked for each clip
 def is_padded(spec: ClipSpec) -> bool:
-    """Whether a clip may end before its array does, and the rest is padding."""
+    """Return whether a clip may end before its array does, and the rest is padding."""
     return any(pads(spec) for pads in _meaning(spec, "pads").values())
 
 
 def varies_by(spec: ClipSpec) -> list[str]:
-    """The fields by which the clips of a stream have several shapes."""
+    """Return the fields by which the clips of a stream have several shapes."""
     return [name for name, varies in _meaning(spec, "varies").items() if varies(spec)]
 
 
 def of_any_length(spec: ClipSpec) -> Collection[str]:
-    """The fields that decide how long clips of any length are."""
+    """Return the fields that decide how long clips of any length are."""
     return _meaning(spec, "length")
 
 
 def say_frames(given: Collection[str]) -> bool:
-    """Whether one of these fields says how many frames a clip has."""
+    """Return whether one of these fields determines how many frames a clip has."""
     return any(each.metadata.get("frames") and each.name in given for each in fields(ClipSpec))
 
 
 def of_all_parts(spec: ClipSpec) -> list[Field[Any]]:
-    """The fields that are decided once for all parts of a sample."""
+    """Return the fields that are decided once for all parts of a sample."""
     return [each for each in fields(spec) if not each.metadata.get("own")]
 
 
@@ -568,14 +568,14 @@ def of_all_parts(spec: ClipSpec) -> list[Field[Any]]:
 
 
 def least_and_most(spec: ClipSpec) -> tuple[float, float]:
-    """How much more than its box a clip shows."""
+    """Return how much more than its box a clip shows."""
     scale = spec.box_scale
     return scale if isinstance(scale, tuple) else (scale, scale)
 
 
 def height_and_width(spec: ClipSpec) -> tuple[int, int]:
-    """Of a clip in pixels, or of the largest of several. Raises SpecError while ``size`` is
-    None."""
+    """Height and width of a clip in pixels, or of the largest of several sizes. Raises SpecError
+    while ``size`` is None."""
     if spec.size is None:
         raise SpecError(
             "size=None: the stream finds it in its first video, and has it in stream.clip"
@@ -585,8 +585,8 @@ def height_and_width(spec: ClipSpec) -> tuple[int, int]:
 
 
 def sizes_of(spec: ClipSpec) -> tuple[tuple[int, int], ...]:
-    """The sizes (height, width) of which each video has one; (): clips have one size, or that of
-    their videos."""
+    """Return the sizes (height, width) of which each video has one; (): clips have one size, or
+    that of their videos."""
     several = isinstance(spec.size, tuple) and isinstance(spec.size[0], tuple)
     return cast("tuple[tuple[int, int], ...]", spec.size) if several else ()
 
@@ -601,7 +601,7 @@ def _pair(given: Any) -> tuple[int, int]:
 
 
 def at_native_size(spec: ClipSpec, width: int, height: int) -> ClipSpec:
-    """The spec for whole frames of one size in pixels: videos of another size are bad."""
+    """Return the spec for whole frames of one size in pixels: videos of another size are bad."""
     across, down = scaled_size(width, height, spec.resize)
     return replace(spec, size=(down, across), crop="none")
 
@@ -612,24 +612,25 @@ def dense_hop(spec: ClipSpec) -> int:
 
 
 def hop_seconds(spec: ClipSpec) -> float | None:
-    """Seconds from one window of ``"dense"`` to the next; None: source frames are counted."""
+    """Return seconds from one window of ``"dense"`` to the next; None: source frames are
+    counted."""
     if spec.hop_s is not None or spec.fps is None:
         return spec.hop_s
     return spec.frames / spec.fps
 
 
 def crops_of(spec: ClipSpec) -> int:
-    """Rows of the stream per clip: 3 for ``"three"``, 5 for ``"five"``, else 1."""
+    """Return rows of the stream per clip: 3 for ``"three"``, 5 for ``"five"``, else 1."""
     return CROPS.get(spec.crop, 1)
 
 
 def pixel_format(spec: ClipSpec) -> PixelFormat:
-    """How its pixels lie in an array."""
+    """The layout of its pixels in an array."""
     return PIXEL_FORMATS[spec.pixels]
 
 
 def decoded_shape(spec: ClipSpec) -> tuple[int, ...]:
-    """Shape of one decoded clip. Raises SpecError while ``size`` is None."""
+    """Return shape of one decoded clip. Raises SpecError while ``size`` is None."""
     height, width = height_and_width(spec)
     if pixel_format(spec).is_halved:
         return (spec.frames, height * 3 // 2, width)
@@ -642,35 +643,35 @@ def decoded_dtype(spec: ClipSpec) -> str:
 
 
 def clip_shape(spec: ClipSpec) -> tuple[int, ...]:
-    """Shape of one clip's array. Raises SpecError while ``size`` is None."""
+    """Return shape of one clip's array. Raises SpecError while ``size`` is None."""
     return decoded_shape(spec) if spec.output is None else spec.output[0]
 
 
-def recolours(spec: ClipSpec) -> bool:
-    """Whether the colours of clips are changed."""
+def recolors(spec: ClipSpec) -> bool:
+    """Return whether clips have color jitter."""
     return spec.jitter is not None or spec.grayscale > 0
 
 
 def silent(spec: ClipSpec) -> ClipSpec:
-    """The spec without sound."""
+    """Return the spec without audio."""
     return spec if spec.audio_rate is None else replace(spec, audio_rate=None, audio_channels=1)
 
 
 def samples_of(spec: ClipSpec, frames: int) -> int:
-    """Samples of the sound that lasts as long as so many frames of a clip."""
+    """Return the number of audio samples for so many frames of a clip."""
     fps = Fraction(spec.fps or 1).limit_denominator(1_000_000)  # as the frames are counted
     return max(1, round(frames * (spec.audio_rate or 1) / fps))
 
 
 def audio_shape(spec: ClipSpec) -> tuple[int, ...]:
-    """Shape of one sample's sound, which lasts as long as its frames."""
+    """Return the shape of one sample's audio, which lasts as long as its frames."""
     samples = samples_of(spec, spec.frames)
     shape = (samples,) if spec.audio_channels == 1 else (spec.audio_channels, samples)
     return shape if spec.views == 1 else (spec.views, *shape)
 
 
 def audio_layout(spec: ClipSpec) -> AudioLayout:
-    """Where the bytes of pictures and sound are in those of a sample."""
+    """Return the places of pixels and audio in the bytes of a sample."""
     pixels = silent(spec).clip_bytes
     begin = aligned(pixels)
     end = begin + array_bytes(audio_shape(spec), "float32")

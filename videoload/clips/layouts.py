@@ -1,4 +1,4 @@
-"""The shape and type of a sample's array, and of the sound behind its pixels.
+"""The shape and type of a sample's array, and of the audio after its pixels.
 
 In a slot and in a message, samples are rows of bytes, one after the other. An array is a view of
 them.
@@ -22,7 +22,7 @@ _CHANNELS = 2  # mono and stereo
 
 
 def checked_output(output: Any, transform: object) -> tuple[tuple[int, ...], str]:
-    """What a ``transform`` returns for a clip: (shape, type), as names of NumPy's. Raises
+    """Return the (shape, type) of a ``transform``'s result, with NumPy's name of the type. Raises
     SpecError."""
     if transform is None:
         raise SpecError("output is what a transform returns: give transform")
@@ -44,17 +44,18 @@ def checked_output(output: Any, transform: object) -> tuple[tuple[int, ...], str
 
 
 def array_bytes(shape: tuple[int, ...], dtype: str) -> int:
-    """Bytes of an array."""
+    """Return bytes of an array."""
     return math.prod(shape) * np.dtype(dtype).itemsize
 
 
 def aligned(length: int) -> int:
-    """Where the next array begins, behind so many bytes."""
+    """Return where the next array begins, behind so many bytes."""
     return -(-length // _ALIGNED) * _ALIGNED
 
 
 def as_arrays(rows: npt.NDArray[np.uint8], shape: tuple[int, ...], dtype: str) -> npt.NDArray[Any]:
-    """A view of rows of bytes, uint8 [..., bytes] and contiguous, as arrays [..., *shape]."""
+    """Return a view of rows of bytes, uint8 [..., bytes] and contiguous, as arrays [...,
+    *shape]."""
     return rows.view(dtype).reshape((*rows.shape[:-1], *shape))
 
 
@@ -79,8 +80,8 @@ def checked_audio(rate: Any, channels: Any, fps: float | None) -> dict[str, int 
 
 
 class AudioLayout(NamedTuple):
-    """Where the bytes of ``video`` are in a row of ``length`` bytes, then those of ``sound``;
-    ``flag`` is the byte that says whether the file has sound."""
+    """The places of ``video`` and ``sound`` in a row of ``length`` bytes; the byte ``flag`` is 1 if
+    the file has audio."""
 
     video: slice
     audio: slice

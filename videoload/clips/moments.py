@@ -27,23 +27,24 @@ _ROUNDING_S = 1e-9  # more than what floats round seconds by, so that these agre
 
 
 def near(fps: Fraction) -> Fraction:
-    """How much earlier than a frame's own time a time may be to mean it, in frames."""
+    """Return how much earlier than a frame's own time a time may be to mean it, in frames."""
     return min(_NEAR_S * fps, _NEAR)
 
 
 def exactly(value: float) -> Fraction:
-    """The number that a float stands for, as 0.041 for 41 thousandths."""
+    """Return the number that a float stands for, as 0.041 for 41 thousandths."""
     return Fraction(value).limit_denominator(1_000_000)
 
 
 def shown_at(times: Times, seconds: Any) -> Ints:
-    """The frames with these own times that a player shows at these moments."""
+    """Return the frames with these own times that a player shows at these moments."""
     begins = times - _near_s(np.diff(times, prepend=-math.inf))
     return np.asarray(np.searchsorted(begins, seconds, "right") - 1, np.int64)
 
 
 def first_from(seconds: float, video: VideoInfo) -> int:
-    """The first frame that a player begins to show at this moment or later. Raises UnfitError."""
+    """Return the first frame that a player begins to show at this moment or later. Raises
+    UnfitError."""
     if video.times is not None:
         times = np.frombuffer(video.times)
         return int(np.searchsorted(times + _near_s(np.diff(times, append=math.inf)), seconds))
@@ -54,8 +55,8 @@ def first_from(seconds: float, video: VideoInfo) -> int:
 
 
 def shown_in(seconds: float, video: VideoInfo) -> int:
-    """The frame that a player shows at this moment; behind the video's end, its frame count. Raises
-    UnfitError."""
+    """Return the frame that a player shows at this moment; behind the video's end, its frame count.
+    Raises UnfitError."""
     if video.times is not None:
         times = np.frombuffer(video.times)
         is_inside = seconds <= end_of(times) + _ROUNDING_S
@@ -67,7 +68,8 @@ def shown_in(seconds: float, video: VideoInfo) -> int:
 
 
 def nearest(times: Times, moments: Times) -> Ints:
-    """The frames with these own times that are nearest to these moments; of two, the first."""
+    """Return the frames with these own times that are nearest to these moments; of two, the
+    first."""
     after = np.clip(np.searchsorted(times, moments), 1, max(1, len(times) - 1))
     after = np.minimum(after, len(times) - 1)
     before = np.maximum(after - 1, 0)
@@ -76,15 +78,16 @@ def nearest(times: Times, moments: Times) -> Ints:
 
 
 def end_of(times: Times) -> float:
-    """When the last frame is no longer shown: it is shown for the mean time of the others."""
+    """Return when the last frame is no longer shown: it is shown for the mean time of the
+    others."""
     last = len(times) - 1
     return float(times[-1] + (times[-1] - times[0]) / last) if last else math.inf
 
 
 def until(times: Times, frames: int) -> float:
-    """The moment before which a player shows the first ``frames`` of these frames; after their own
-    times comes when the last one ends. Of a single one, only its own time is known, and some are
-    followed at that time."""
+    """Return the moment before which a player shows the first ``frames`` of these frames; after
+    their own times follows the end of the last one. For a single frame, only its own time is
+    known."""
     end, last = times[frames], times[frames - 1] + _ROUNDING_S
     return float(last if math.isinf(end) else max(last, end - _near_s(end - last)))
 

@@ -22,8 +22,7 @@ _MAX_DENOMINATOR = 1_000_000_000
 
 
 class PieceSound(NamedTuple):
-    """``samples`` of sound that a piece gives, the first at ``begin`` seconds after its first
-    frame."""
+    """``samples`` of audio from a piece, the first at ``begin`` seconds after its first frame."""
 
     piece: int
     begin: Fraction
@@ -68,7 +67,7 @@ class Pieces:
         )
 
     def misfit(self) -> tuple[int, str] | None:
-        """The first piece whose frames are not like those of the first one, and why."""
+        """Return the first piece whose frames are not like those of the first one, and why."""
         first, *others = map(_described, self.infos)
         for piece, found in enumerate(others, 1):
             if found != first:
@@ -76,7 +75,8 @@ class Pieces:
         return None
 
     def runs(self, frames: npt.NDArray[np.int64]) -> list[Run]:
-        """Which pieces give these frames; -1: a missing one, which any piece may give."""
+        """Yield the pieces that contain these frames; -1: a missing frame, which belongs to any
+        piece."""
         shown = np.flatnonzero(frames >= 0)
         if not len(shown):
             return [Run(0, slice(0, len(frames)), frames)]
@@ -92,9 +92,9 @@ class Pieces:
         return found
 
     def stretches(self, begin: Fraction, samples: int, rate: int) -> list[PieceSound]:
-        """Which pieces give the sound from ``begin`` on, in seconds from the first frame: so many
-        samples, ``rate`` a second. What comes before the first piece is the first piece's, and what
-        comes after the last one the last one's."""
+        """Yield the pieces with the audio from ``begin`` on, in seconds from the first frame: so
+        many samples, ``rate`` a second. Samples before the first piece belong to it, and samples
+        after the last piece to that one."""
         edges = [math.floor((at - begin) * rate + Fraction(1, 2)) for at in self.begins_s[1:-1]]
         places = [0, *(min(max(edge, 0), samples) for edge in edges), samples]
         return [
@@ -105,13 +105,13 @@ class Pieces:
 
 
 def _length_s(info: VideoInfo) -> Fraction:
-    """How long a video lasts, in seconds; 0 if unknown."""
+    """Return how long a video lasts, in seconds; 0 if unknown."""
     if info.times is None or info.num_frames < 2:
         return info.num_frames / info.fps if info.fps else Fraction()
     return Fraction(info.file_summary[1])
 
 
 def _described(info: VideoInfo) -> str:
-    """What has to be the same in all pieces."""
+    """Return the properties that must be equal in all pieces."""
     turned = f", turned by {90 * info.quarter_turns} degrees" if info.quarter_turns else ""
     return f"{info.width}x{info.height} pixels{turned}{', mirrored' * info.mirrored}"

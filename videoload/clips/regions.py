@@ -34,8 +34,8 @@ def scaled_size(width: int, height: int, resize: int | None) -> Size:
 
 
 def covering(frame: Size, size: Size) -> Size:
-    """The size of a frame that is scaled to cover ``size`` and keeps its shape: one side is that of
-    ``size``, the other the nearest even length that is no shorter."""
+    """Return the size of a frame that is scaled to cover ``size`` with its aspect ratio: one side
+    is that of ``size``, the other the nearest even length that is no shorter."""
     (width, height), (across, down) = frame, size
     if width * down >= height * across:
         return max(across, 2 * ((width * down + height) // (2 * height))), down
@@ -43,8 +43,9 @@ def covering(frame: Size, size: Size) -> Size:
 
 
 def nearest_aspect(frame: Size, sizes: Sequence[Size]) -> int:
-    """The number of the size whose ratio of width to height is nearest to that of a frame: the
-    larger of both is the fewest times the other. Of two that are as near, it is the first one."""
+    """Return the number of the size whose ratio of width to height is nearest to that of a frame:
+    the larger of both is the fewest times the other. Of two that are as near, it is the first
+    one."""
 
     def apart(size: Size) -> Fraction:
         one, other = frame[0] * size[1], frame[1] * size[0]
@@ -56,9 +57,9 @@ def nearest_aspect(frame: Size, sizes: Sequence[Size]) -> int:
 def resized_region(
     frame: Size, area: tuple[float, float], ratio: tuple[float, float], draw: Draw
 ) -> Rectangle:
-    """A random region with its share of the frame in ``area``, and its ratio of width to height in
-    ``ratio`` (Szegedy et al. 2015). If ten draws do not fit into the frame, it is the largest
-    region in the middle with an allowed ratio."""
+    """Return a random region with its share of the frame in ``area``, and its ratio of width to
+    height in ``ratio`` (Szegedy et al. 2015). If ten draws do not fit into the frame, it is the
+    largest region in the middle with an allowed ratio."""
     width, height = frame
     for _ in range(_CROP_ATTEMPTS):
         pixels = width * height * (area[0] + (area[1] - area[0]) * draw())
@@ -73,13 +74,13 @@ def resized_region(
 
 
 def is_inside(box: Box, frame: Size) -> bool:
-    """Whether some of a box lies in the frame."""
+    """Return whether some of a box lies in the frame."""
     left, top, right, bottom = box
     return left < frame[0] and top < frame[1] and right > 0 and bottom > 0
 
 
 def box_region(box: Box, frame: Size, size: Size, scale: float) -> Rectangle:
-    """The region around a box with the shape of ``size``: as small as holds the box, times
+    """Return the region around a box with the shape of ``size``: as small as holds the box, times
     ``scale``, about its middle. It is moved into the frame, and reaches beyond it only where it is
     longer than the frame. It begins and ends at even pixels, because a chroma sample spans two."""
     left, top, right, bottom = box
@@ -97,8 +98,8 @@ def box_region(box: Box, frame: Size, size: Size, scale: float) -> Rectangle:
 
 
 def shown_box(box: Box, stored: Size, turns: int, mirrored: bool, frame: Size) -> Box:
-    """Where a box of a stored frame lies in a frame that is turned clockwise ``turns`` times, then
-    ``mirrored``, and scaled to the size ``frame``."""
+    """Return a box of a stored frame after ``turns`` clockwise rotations by 90 degrees, a flip if
+    ``mirrored``, and scaling to the size ``frame``."""
     (left, top, right, bottom), (width, height) = box, stored
     for _ in range(turns):
         left, top, right, bottom = height - bottom, left, height - top, right
@@ -112,8 +113,8 @@ def shown_box(box: Box, stored: Size, turns: int, mirrored: bool, frame: Size) -
 def inside(
     region: Rectangle, frame: Size, size: Size, *, even: bool
 ) -> tuple[Rectangle, Size, Size | None]:
-    """What of a region, which is scaled to ``size``, lies in the frame: that part, the size to
-    which it is scaled, and where it begins there; None: it is all of it. ``even``: both are."""
+    """Return the part of a region inside the frame, if the region is scaled to ``size``: that part,
+    its scaled size, and its offset; None: all of it. ``even``: size and offset are even."""
     (x, y, width, height), step = region, 2 if even else 1
 
     def side(begin: int, length: int, whole: int, to: int) -> tuple[int, int, int, int]:
@@ -130,7 +131,7 @@ def inside(
 
 
 def corner(crop: str, frame: Size, size: Size, number: int) -> Size:
-    """Where crop ``number`` of "three" or "five" begins. Other crops are in the middle."""
+    """Return where crop ``number`` of "three" or "five" begins. Other crops are in the middle."""
     free_x, free_y = frame[0] - size[0], frame[1] - size[1]
     if crop == "five" and number < 4:  # the corners, line by line
         return number % 2 * free_x, number // 2 * free_y
@@ -141,8 +142,8 @@ def corner(crop: str, frame: Size, size: Size, number: int) -> Size:
 
 
 def letterbox(frame: Size, size: Size, *, even: bool) -> tuple[Size, Size]:
-    """The size of a frame that is scaled to fit into ``size`` and keeps its shape, and where it
-    begins there: in the middle, as tf.image.resize_with_pad rounds. ``even``: both are even."""
+    """Return the size of a frame that is scaled to fit into ``size`` with its aspect ratio, and its
+    offset: in the center, as tf.image.resize_with_pad rounds. ``even``: both are even."""
     (width, height), (across, down) = frame, size
     # Whether the width or the height fills ``size``; the other side is a fraction.
     wide = width * down >= height * across
@@ -160,7 +161,7 @@ def letterbox(frame: Size, size: Size, *, even: bool) -> tuple[Size, Size]:
 
 
 def resized(part: Rectangle, of: Size, to: Size) -> Rectangle:
-    """The same part of a frame that has another size."""
+    """Return the same part of a frame that has another size."""
     if of == to:
         return part
     (x, y, width, height), (across, down), (wide, high) = part, of, to
@@ -170,14 +171,15 @@ def resized(part: Rectangle, of: Size, to: Size) -> Rectangle:
 
 
 def mirrored_back(part: Rectangle, whole: Size) -> Rectangle:
-    """Where a part of a frame of size ``whole`` lies before the frame is mirrored left to right."""
+    """Return a part of a flipped frame of size ``whole`` in the frame before its horizontal
+    flip."""
     x, y, width, height = part
     return whole[0] - x - width, y, width, height
 
 
 def turned_back(part: Rectangle, whole: Size, turns: int) -> Rectangle:
-    """Where a part of a turned frame lies in the frame before its clockwise turns by 90 degrees.
-    ``whole`` is the size of the turned frame."""
+    """Return a part of a rotated frame in the frame before its clockwise rotations by 90 degrees.
+    ``whole`` is the size of the rotated frame."""
     for _ in range(turns):
         (x, y, width, height), (across, down) = part, whole
         part, whole = (y, across - x - width, height, width), (down, across)

@@ -14,7 +14,7 @@ from videoload.clips.moments import Ints
 from videoload.clips.regions import Box
 from videoload.clips.step_times import StepTimes
 
-# Bounds of what other hosts may say.
+# Bounds of values from other hosts.
 Natural = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
 Seconds = Annotated[float, msgspec.Meta(ge=0, le=1e9)]
 _Moment = Annotated[float, msgspec.Meta(ge=0, le=sys.float_info.max)]  # of any table
@@ -80,7 +80,7 @@ class Video(
 
 
 def box_of(row: Video, frames: Ints) -> Box | None:
-    """The box around the ``boxes`` of these frames of a row's video."""
+    """Return the box around the ``boxes`` of these frames of a row's video."""
     boxes = np.frombuffer(row.boxes, "<f4").reshape(-1, 4)
     if len(boxes) > 1:
         shown = pictures(frames)

@@ -20,8 +20,8 @@ SampleInfo = npt.NDArray[Any]  # [n] of `info_type`
 
 @lru_cache(64)
 def info_type(spec: SampleSpec) -> np.dtype[Any]:
-    """The frames that a sample shows and their times in seconds, `VideoInfo.file_summary` of its
-    file, and the matrices of its clips."""
+    """Return the frames that a sample shows and their times in seconds, `VideoInfo.file_summary` of
+    its file, and the matrices of its clips."""
     shape = reported_shape(spec)
     return np.dtype([
         ("frames", "<i8", shape), ("times", "<f8", shape),
@@ -32,7 +32,7 @@ def info_type(spec: SampleSpec) -> np.dtype[Any]:
 
 
 def matrices(spec: SampleSpec) -> int:
-    """How many matrices a sample has: one for each view of each of its clips."""
+    """Return how many matrices a sample has: one for each view of each of its clips."""
     return sum(clip.views for clip in spec.clips.values())
 
 
@@ -42,7 +42,7 @@ def info_in(told: bytes, samples: int, spec: SampleSpec) -> SampleInfo:
     kind = info_type(spec)
     if len(told) != samples * kind.itemsize:
         raise ValueError(
-            f"{len(told)} bytes tell of {samples} samples, of which each takes {kind.itemsize}"
+            f"{len(told)} bytes describe {samples} samples, of which each takes {kind.itemsize}"
         )
     info = np.frombuffer(told, kind)
     _check(info["frames"], -_MOST if may_lack_frames(spec.leader) else 0, "a frame")
@@ -56,8 +56,8 @@ def _check(numbers: npt.NDArray[np.int64], least: int, what: str) -> None:
 
 
 def affine_of(info: SampleInfo, spec: SampleSpec) -> Matrices | dict[str, Matrices]:
-    """The matrices float32 [n, 2, 3] of samples, with k views [n, k, 2, 3]; of several parts, a
-    dict."""
+    """Return the matrices float32 [n, 2, 3] of samples, with k views [n, k, 2, 3]; of several
+    parts, a dict."""
     every, ends = info["affine"], accumulate(clip.views for clip in spec.clips.values())
     found: Matrices | dict[str, Matrices] = unnamed(
         {

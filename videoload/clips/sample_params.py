@@ -74,8 +74,8 @@ def sample_params(spec: SampleSpec, videos: Mapping[str, VideoInfo], clip: Clip)
 
 
 def common_frames(spec: SampleSpec, videos: Mapping[str, VideoInfo], row: Video) -> tuple[int, int]:
-    """The frames of the leader, within its segment, at which all parts have frames: the first one,
-    and the one after the last. Raises UnfitError."""
+    """Return the frames of the leader, within its segment, at which all parts have frames: the
+    first one, and the one after the last. Raises UnfitError."""
     first, last = frames_in(spec.leader, row, videos[spec.leading])
     if row.steps is not None:  # each of them has a frame in every part
         return first, last
@@ -103,8 +103,8 @@ def _times(spec: SampleSpec, name: str, videos: Mapping[str, VideoInfo]) -> Time
 
 
 def _lasts(spec: SampleSpec, name: str, video: VideoInfo) -> tuple[float, float]:
-    """When a part has frames, half a frame before the first and after the last one included, in
-    seconds from the beginning of the leader's file."""
+    """Return when a part has frames, half a frame before the first and after the last one included,
+    in seconds from the beginning of the leader's file."""
     times, offset_s = _times(spec, name, {name: video}), spec.offset_s(name)
     half_s = (times[-1] - times[0]) / (len(times) - 1) / 2 if len(times) > 1 else 0.0
     return times[0] - half_s + offset_s - SAME_S, times[-1] + half_s + offset_s + SAME_S
@@ -117,8 +117,8 @@ def _around_moment(
     frames: Ints,
     window: tuple[int, int],
 ) -> Ints:
-    """The frames of a part at its offsets around the moment of the leader's clip, within what the
-    part shows of the leader's window [first, last). Raises UnfitError."""
+    """Return the frames of a part at its offsets around the moment of the leader's clip, within
+    what the part shows of the leader's window [first, last). Raises UnfitError."""
     own, at = spec.clips[name], moment_at(spec.leader)
     assert at is not None
     ends = np.array([window[0], pictures(frames)[at], window[1] - 1])
@@ -129,7 +129,7 @@ def _around_moment(
 
 
 def _moments(spec: SampleSpec, videos: Mapping[str, VideoInfo], frames: Ints) -> Times:
-    """What parts have in common with these frames of the leader: their times, or their numbers."""
+    """Return what parts share with these frames of the leader: their times, or their numbers."""
     by_time = spec.by == "time"
     return videos[spec.leading].times_of(frames) if by_time else frames.astype(np.float64)
 
@@ -137,7 +137,7 @@ def _moments(spec: SampleSpec, videos: Mapping[str, VideoInfo], frames: Ints) ->
 def _shown_then(
     spec: SampleSpec, name: str, videos: Mapping[str, VideoInfo], moments: Times
 ) -> Ints:
-    """The frames of a part at these `_moments`: the nearest ones, of two the first."""
+    """Return the frames of a part at these `_moments`: the nearest ones, of two the first."""
     if spec.by == "frames":
         numbers = np.clip(np.floor(moments + 0.5), 0, videos[name].num_frames - 1)
         return numbers.astype(np.int64)
@@ -146,8 +146,8 @@ def _shown_then(
 
 
 def _following(spec: SampleSpec, name: str, videos: Mapping[str, VideoInfo], frames: Ints) -> Ints:
-    """The frames of a part, for those of the leader. One that is missing, or repeats, does so here
-    as well."""
+    """Return the frames of a part, for those of the leader. One that is missing, or repeats, does
+    so here as well."""
     wanted = spec.clips[name].frames
     if is_padded(spec.leader) and not is_padded(spec.clips[name]):
         frames = frames[frames >= 0]  # one length beside any: nothing of it is padding

@@ -35,8 +35,7 @@ T = TypeVar("T", bound=np.generic)
 
 
 def unnamed(parts: Mapping[str, V]) -> Any:
-    """What a trainer gets of the members of a sample: the one without a name as it is, else a dict
-    of all."""
+    """Return the member without a name itself, otherwise a dict of all members of a sample."""
     return parts[""] if "" in parts else dict(parts)
 
 
@@ -98,7 +97,7 @@ class SampleSpec(
         heard = [name for name, clip in self.clips.items() if clip.audio_rate is not None]
         if len(heard) > 1:
             raise SpecError(
-                f"one part may have audio: leave audio_rate= out of {' or '.join(heard)}"
+                f"only one part may have audio: omit audio_rate= of {' or '.join(heard)}"
             )
         if heard and "audio" in self.clips:
             raise SpecError(
@@ -110,7 +109,8 @@ class SampleSpec(
             )
 
     def _led(self, name: str, spec: ClipSpec) -> ClipSpec:
-        """The spec of a part with what the leader draws. Raises SpecError if it says otherwise."""
+        """Return the spec of a part with the leader's random fields. Raises SpecError if it sets
+        them itself."""
         first = self.clips[self.leading]
         if spec is first:
             return first
@@ -162,16 +162,16 @@ class SampleSpec(
 
     @property
     def given(self) -> ClipSpec | dict[str, ClipSpec]:
-        """As a stream is given it."""
+        """The spec as passed to a stream."""
         return cast("ClipSpec | dict[str, ClipSpec]", unnamed(self.clips))
 
     @property
     def has_offsets(self) -> bool:
-        """Whether parts show frames of their own around the leader's moment."""
+        """Whether parts show their own frames around the leader's moment."""
         return any(clip.offsets for name, clip in self.clips.items() if name != self.leading)
 
     def offset_s(self, name: str) -> float:
-        """When the file of a part begins, in seconds after that of the leader."""
+        """Return when the file of a part begins, in seconds after that of the leader."""
         offsets = self.offsets_s or {}
         return offsets.get(name, 0.0) - offsets.get(self.leading, 0.0)
 
@@ -192,7 +192,8 @@ class SampleSpec(
 
     @property
     def shape(self) -> Any:
-        """Shape of a sample's array; or a dict, of each part's array, and of the sound."""
+        """Shape of a sample's array; or a dict of the shapes of each part's array, and of the
+        audio."""
         return _flat({name: clip.shape for name, clip in self.clips.items()})
 
     @property
@@ -202,7 +203,7 @@ class SampleSpec(
 
     @property
     def places(self) -> dict[str, slice]:
-        """Where the bytes of each part are in those of a sample."""
+        """The places of each part in the bytes of a sample."""
         found, at = {}, 0
         for name, clip in self.clips.items():
             found[name] = slice(at, at + clip.clip_bytes)
@@ -218,18 +219,18 @@ class SampleSpec(
 
 
 def one_clip(spec: ClipSpec) -> SampleSpec:
-    """The spec of samples that are single clips."""
+    """Return the spec of samples that are single clips."""
     return SampleSpec({"": spec})
 
 
 def one_frame(spec: SampleSpec) -> SampleSpec:
-    """A spec that no video is too short for, and that shows frames as this one does."""
+    """Return a spec that no video is too short for, and that shows frames as this one does."""
     clips = {name: ClipSpec(1, rotate=clip.rotate) for name, clip in spec.clips.items()}
     return msgspec.structs.replace(spec, clips=clips)
 
 
 def has_sizes(spec: SampleSpec) -> bool:
-    """Whether clips have one of several sizes."""
+    """Return whether clips have one of several sizes."""
     return any(map(sizes_of, spec.clips.values()))
 
 
@@ -246,7 +247,7 @@ class Shape(NamedTuple):
 
     @property
     def pixels(self) -> int:
-        """Of a frame of all these parts; 1: there are none."""
+        """Pixels of a frame of all these parts; 1: there are none."""
         return sum(map(math.prod, self.sizes)) or 1
 
     def __str__(self) -> str:
@@ -255,14 +256,14 @@ class Shape(NamedTuple):
 
 
 def shape_of(spec: SampleSpec) -> Shape:
-    """That of the largest clips."""
+    """The shape of the largest clips."""
     sizes = (max(each, key=math.prod) for each in map(sizes_of, spec.clips.values()) if each)
     return Shape(spec.leader.frames, tuple(sizes))
 
 
 def with_shape(spec: SampleSpec, shape: Shape) -> SampleSpec:
-    """The spec of the clips in a batch of this shape. It only differs for clips of any length, or
-    of one of several sizes."""
+    """Return the spec of the clips in a batch of this shape. It only differs for clips of any
+    length, or of one of several sizes."""
     sizes = iter(shape.sizes)
 
     def shaped(clip: ClipSpec) -> ClipSpec:
@@ -275,14 +276,15 @@ def with_shape(spec: SampleSpec, shape: Shape) -> SampleSpec:
 
 
 def frames_shape(spec: SampleSpec) -> tuple[int, ...]:
-    """Shape of a sample's frame numbers: (T,), or (k, T) for several views, those of the leader."""
+    """Return shape of a sample's frame numbers: (T,), or (k, T) for several views, those of the
+    leader."""
     clip = spec.leader
     return (clip.frames,) if clip.views == 1 else (clip.views, clip.frames)
 
 
 def reported_shape(spec: SampleSpec) -> tuple[int, ...]:
-    """Shape of the frame numbers that a worker reports of a sample: as `frames_shape`, or those of
-    all parts one after the other, if parts have offsets of their own."""
+    """Return shape of the frame numbers that a worker reports of a sample: as `frames_shape`, or
+    those of all parts one after the other, if parts have offsets of their own."""
     shape = frames_shape(spec)
     if not spec.has_offsets:
         return shape
@@ -290,7 +292,7 @@ def reported_shape(spec: SampleSpec) -> tuple[int, ...]:
 
 
 def by_part(spec: SampleSpec, reported: npt.NDArray[T]) -> dict[str, npt.NDArray[T]]:
-    """Numbers [n, *reported_shape] of each part; else of the leader, named ""."""
+    """Return numbers [n, *reported_shape] of each part; else of the leader, named ""."""
     if not spec.has_offsets:
         return {"": reported}
     ends = np.cumsum([clip.frames for clip in spec.clips.values()])[:-1]
@@ -299,7 +301,7 @@ def by_part(spec: SampleSpec, reported: npt.NDArray[T]) -> dict[str, npt.NDArray
 
 
 def moment_at(clip: ClipSpec) -> int | None:
-    """Which frame of a clip shows the moment that it is around; None: it is around none."""
+    """The frame of a clip that shows its moment; None: it has no moment."""
     if clip.sampling != "at" and (clip.sampling != "dense" or clip.edges is None):
         return None
     if clip.offsets is not None:
@@ -308,7 +310,7 @@ def moment_at(clip: ClipSpec) -> int | None:
 
 
 def arrays_of(spec: SampleSpec, rows: npt.NDArray[np.uint8]) -> Any:
-    """Samples as views of their bytes.
+    """Return samples as views of their bytes.
 
     Args:
         spec: What they are.
@@ -322,7 +324,7 @@ def arrays_of(spec: SampleSpec, rows: npt.NDArray[np.uint8]) -> Any:
 
 
 def clip_arrays(spec: ClipSpec, rows: npt.NDArray[np.uint8]) -> Any:
-    """As `arrays_of`, of single clips."""
+    """Return the arrays of single clips, as `arrays_of`."""
     if spec.audio_rate is None:
         return as_arrays(rows, spec.shape, spec.dtype)
     video, audio, *_ = audio_layout(spec)
@@ -331,7 +333,7 @@ def clip_arrays(spec: ClipSpec, rows: npt.NDArray[np.uint8]) -> Any:
 
 
 def _flat(parts: Mapping[str, Any]) -> Any:
-    """The sound of a part as one more part. A single clip is as it is."""
+    """Return the audio of a part as one more part. A single clip is unchanged."""
     if "" in parts:
         return parts[""]
     found: dict[str, Any] = {}
@@ -342,7 +344,7 @@ def _flat(parts: Mapping[str, Any]) -> Any:
 
 
 def has_audio_in(spec: SampleSpec, rows: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_] | None:
-    """Whether the file of each sample has sound, bool [n]; None if the spec asks for none.
+    """Return whether the file of each sample has audio, bool [n]; None if the spec requests none.
 
     Args:
         spec: What the samples are.
@@ -356,15 +358,15 @@ def has_audio_in(spec: SampleSpec, rows: npt.NDArray[np.uint8]) -> npt.NDArray[n
 
 
 def transforms_of(spec: SampleSpec) -> list[str]:
-    """The names of the user's functions in a spec."""
+    """Return the names of the user's functions in a spec."""
     return [str(clip.transform) for clip in spec.clips.values() if clip.transform is not None]
 
 
 def sample_spec(
     parts: SampleParts | None, given: GivenSpec, *, shuffle: bool = False
 ) -> SampleSpec:
-    """The spec of a stream: of a dict, if the catalog has ``parts``. Where it does not say how
-    clips are sampled, they are drawn if the stream is shuffled. Raises SpecError."""
+    """Return the spec of a stream: of a dict, if the catalog has ``parts``. By default, clips of a
+    shuffled stream are sampled at random. Raises SpecError."""
     if parts is None:
         if isinstance(given, Mapping):
             raise SpecError(

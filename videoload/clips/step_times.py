@@ -1,4 +1,4 @@
-"""Rows whose table gives the time of each step, as data sets of robot learning do. Pure.
+"""Rows whose table contains the time of each step, as in robot datasets. Pure.
 
 Windows, hops and offsets of such a row count its steps. Each camera then shows the frame nearest to
 the time of a step, by the file's own times. If a single step of the row has no frame within the
@@ -68,7 +68,7 @@ class StepTimes(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fie
 
 
 def runs_of(times: Times, fps: float, rounding: Times) -> bytes:
-    """The ``runs`` of steps at these times, of which each was rounded by so much at most."""
+    """Return the ``runs`` of steps at these times, of which each was rounded by so much at most."""
     grid = np.rint(times * fps) / fps
     times = np.where(np.abs(times - grid) <= rounding, grid, times)
     begins = np.abs(np.diff(times) - 1 / fps) > rounding[1:] + rounding[:-1] + _ROUNDING_S
@@ -77,8 +77,8 @@ def runs_of(times: Times, fps: float, rounding: Times) -> bytes:
 
 
 def timeline(steps: StepTimes | None, video: VideoInfo, *, with_keys: bool = False) -> VideoInfo:
-    """The video as if its frames were the steps; without steps, the video itself. ``with_keys``:
-    its key frames are steps as well, if it is that of the first part. Raises UnfitError."""
+    """Return the video as if its frames were the steps; without steps, the video itself.
+    ``with_keys``: its keyframes are steps as well, for the first part. Raises UnfitError."""
     if steps is None:
         return video
     keys = None
@@ -88,8 +88,8 @@ def timeline(steps: StepTimes | None, video: VideoInfo, *, with_keys: bool = Fal
 
 
 def frames_at(steps: StepTimes | None, part: int, video: VideoInfo, numbers: Ints) -> Ints:
-    """The frames of the file of a part that show these steps, as `edges` has them; without steps,
-    the numbers are frames already. Raises UnfitError if a step of the row has no frame."""
+    """Return the frames of the file of a part that show these steps, as `edges` has them; without
+    steps, the numbers are frames already. Raises UnfitError if a step of the row has no frame."""
     if steps is None:
         return numbers
     shown = _frames_of(steps, part, video)[np.maximum(pictures(numbers), 0)]
@@ -97,7 +97,7 @@ def frames_at(steps: StepTimes | None, part: int, video: VideoInfo, numbers: Int
 
 
 def _frames_of(steps: StepTimes, part: int, video: VideoInfo) -> Ints:
-    """The frame of each step. Raises UnfitError."""
+    """Return the frame of each step. Raises UnfitError."""
     wanted = steps.times + (steps.begins_s[part] - float(video.begin_stream_s or 0))
     if video.times is None and video.fps <= 0:
         raise UnfitError("has no frame rate, and its table gives times")

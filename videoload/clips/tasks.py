@@ -29,7 +29,7 @@ FOUND_BYTES = 8192  # of a result in a message, at most
 
 if TYPE_CHECKING:
     _Given = ClipSpec | Mapping[str, ClipSpec] | SampleSpec
-else:  # as it is kept, and sent
+else:  # as stored and sent
     _Given = SampleSpec
 
 
@@ -51,7 +51,7 @@ class WindowCount(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="
 
 
 class FileReport(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="report"):
-    """What `Report` gives of a row: of its file, or of its pieces together.
+    """The result of `Report` for a row: for its file, or for all its pieces.
 
     Attributes:
         frames: True frame count.
@@ -63,7 +63,7 @@ class FileReport(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="r
         pixels: The pixel format, in FFmpeg's words.
         header_frames: How many frames the header claims.
         packets: Coded pictures in the file.
-        key_frames: How many of its frames a decoder can begin with.
+        key_frames: Number of frames at which decoding can begin.
         sound: The codec of its audio; "": it has none.
         damage: What is wrong with it; "": nothing.
         fingerprint: What each copy of the file has in common, as text.
@@ -103,7 +103,7 @@ FoundT_co = TypeVar("FoundT_co", bound=Found, covariant=True)
 
 
 class TaskOfFiles(msgspec.Struct, Generic[FoundT_co], frozen=True, forbid_unknown_fields=True):
-    """A task that makes no clips, and gives a ``FoundT_co`` of each row."""
+    """A task that decodes no clips, and returns a ``FoundT_co`` for each row."""
 
     clip_bytes = 0
 
@@ -146,18 +146,18 @@ _GIVES: dict[type[Any], type[Any]] = {Count: WindowCount, Report: FileReport, Id
 
 
 def described(task: Task) -> str:
-    """A task in a few words, for people."""
+    """Return a task in a few words, for people."""
     return f"clips {task.shape}" if isinstance(task, SampleSpec) else type(task).__name__.lower()
 
 
 def functions_of(task: Task) -> list[str]:
-    """The names of the user's functions that a task calls."""
+    """Return the names of the user's functions that a task calls."""
     return transforms_of(task) if isinstance(task, SampleSpec) else []
 
 
 def found_of(found: Sequence[Found], rows: int, task: Task) -> npt.NDArray[np.object_]:
-    """The results of so many rows, as a worker sent them. Raises ValueError if the task gives no
-    such results."""
+    """Return the results of so many rows, as a worker sent them. Raises ValueError if the task
+    gives no such results."""
     if len(found) != rows or any(type(each) is not _GIVES.get(type(task)) for each in found):
         raise ValueError(f"these are no results of {rows} rows of the task {described(task)}")
     if isinstance(task, Count):

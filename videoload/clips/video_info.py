@@ -19,18 +19,18 @@ else:  # msgspec looks at it, and this class takes no parameter yet
 
 
 class VideoInfo(NamedTuple):
-    """What a clip depends on.
+    """The metadata of a video that its clips depend on.
 
-    ``num_frames`` is the true frame count; ``fps`` the (mean) frames per second, 0 if the file does
-    not say; ``width`` and ``height`` are in pixels, as stored, without what a player does not show:
-    ``cut`` pixels at the left, top, right and bottom edge. For display, a frame is turned clockwise
-    ``quarter_turns`` times by 90 degrees, and then mirrored left to right if ``mirrored``. If the
-    frames come at uneven distances, ``times`` has the time of each, in seconds from the first.
-    ``begin_stream_s`` is when the first is shown, in seconds of the container, where its sound is;
-    None if unknown. ``pixel_aspect_ratio`` is the width of a stored pixel by its height, as
-    players show it. ``late`` is how many seconds after the beginning of the file the first frame is
-    shown. ``keys``: the frames at which decoding can begin, int64 in rising order, the first one
-    among them; None: all.
+    ``num_frames`` is the true frame count; ``fps`` the (mean) frames per second, 0 if unknown;
+    ``width`` and ``height`` are in pixels, as stored, without the cropped borders: ``cut`` pixels
+    at the left, top, right and bottom edge. For display, a frame is rotated clockwise
+    ``quarter_turns`` times by 90 degrees, and then flipped horizontally if ``mirrored``. If the
+    frames have uneven intervals, ``times`` has the time of each, in seconds from the first.
+    ``begin_stream_s`` is when the first is shown, in seconds of the container, as its audio; None
+    if unknown. ``pixel_aspect_ratio`` is the width of a stored pixel by its height, as players show
+    it. ``late`` is how many seconds after the beginning of the file the first frame is shown.
+    ``keys``: the frames at which decoding can begin, int64, increasing, including the first one;
+    None: all.
     """
 
     num_frames: int
@@ -60,8 +60,8 @@ class VideoInfo(NamedTuple):
         return left + self.width + right, top + self.height + bottom
 
     def times_of(self, frames: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-        """When a player shows these frames, in seconds from the video's first; NaN if the file does
-        not say, and for a number below 0."""
+        """Return when a player shows these frames, in seconds from the video's first; NaN if
+        unknown, and for a number below 0."""
         if self.times is not None:
             times = np.frombuffer(self.times)[np.maximum(frames, 0)]
         else:
@@ -69,13 +69,13 @@ class VideoInfo(NamedTuple):
         return np.where(frames < 0, np.nan, times)
 
     def late_s(self, spec: ClipSpec) -> float:
-        """The moment of the first frame, as the spec counts the seconds of rows."""
+        """Return the moment of the first frame, as the spec counts the seconds of rows."""
         return float(self.late) if spec.seconds == "file" else 0.0
 
     @property
     def file_summary(self) -> tuple[int, float, float]:
-        """The number of frames, when the last one is over, in seconds (NaN if the file does not
-        say), and how many times as wide as high a player shows them."""
+        """Return the number of frames, the end of the last one in seconds (NaN if unknown), and
+        their display aspect ratio."""
         across, down = self.pixel_aspect_ratio.as_integer_ratio()
         shape = (across * self.width / (down * self.height)) ** (
             -1 if self.quarter_turns % 2 else 1
@@ -90,8 +90,8 @@ class VideoInfo(NamedTuple):
         return (height, width) if spec.rotate and self.quarter_turns % 2 else (width, height)
 
     def displayed_size(self, spec: ClipSpec) -> tuple[int, int]:
-        """(width, height) of the frames as a player shows them: `shown_size`, with the side of
-        pixels that are not square made longer."""
+        """(width, height) of the frames as a player shows them: `shown_size`, with the longer side
+        of non-square pixels stretched."""
         width, height = self.width, self.height
         if self.pixel_aspect_ratio > 1:
             width = round(width * self.pixel_aspect_ratio)
@@ -100,12 +100,13 @@ class VideoInfo(NamedTuple):
         return (height, width) if spec.rotate and self.quarter_turns % 2 else (width, height)
 
     def to_bytes(self) -> bytes:
-        """The properties as bytes, for the disk."""
+        """Return the properties as bytes, for the disk."""
         return msgspec.msgpack.encode(self, enc_hook=as_plain)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> VideoInfo:
-        """The reverse of `to_bytes`. Raises ValueError if `to_bytes` did not make ``data``."""
+        """Return the reverse of `to_bytes`. Raises ValueError if `to_bytes` did not make
+        ``data``."""
         try:
             return _DECODER.decode(data)
         except msgspec.MsgspecError as error:
@@ -113,14 +114,15 @@ class VideoInfo(NamedTuple):
 
 
 def as_plain(value: Any) -> Any:
-    """What stands in bytes for a fraction, or for an array of any kind."""
+    """Return a plain value for a fraction, or for an array of any kind."""
     if isinstance(value, Fraction):
         return value.as_integer_ratio()
     return value.tobytes() if isinstance(value, array) else (value.dtype.str, value.tobytes())
 
 
 def from_plain(kind: Any, value: Any) -> Any:
-    """The reverse of `as_plain`. Raises TypeError or ValueError, which msgspec makes its own."""
+    """Reverse `as_plain`. Raises TypeError or ValueError, which msgspec converts to its own
+    error."""
     try:
         if kind is Fraction:
             return Fraction(*value)

@@ -1,7 +1,7 @@
-"""Which source frames a clip shows, and how many windows, or frames of a clip, a video has.
+"""Choose the source frames of a clip, and count the windows, or frames of a clip, in a video.
 
-Time means the time at which a player shows a frame. Where frames come at equal distances, it
-follows from the rate; where they do not, each frame has its own.
+Time means the time at which a player shows a frame. With constant intervals, it follows from the
+rate; otherwise each frame has its own.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ _PARTS = 1 << 128  # the bits of a seed above 64 select a generator
 
 
 def frames_in(spec: ClipSpec, row: Video, video: VideoInfo) -> tuple[int, int]:
-    """The first frame of a row's segment, and the one after its last; of a row with the times of
-    its steps, steps. Raises UnfitError."""
+    """Return the first frame of a row's segment, and the one after its last; of a row with the
+    times of its steps, steps. Raises UnfitError."""
     if row.steps is not None:
         return 0, row.steps.count
     if row.start_s is None and row.end_s is None:
@@ -64,8 +64,8 @@ def frames_in(spec: ClipSpec, row: Video, video: VideoInfo) -> tuple[int, int]:
 
 
 def moment_in(spec: ClipSpec, row: Video, video: VideoInfo, within: tuple[int, int]) -> int:
-    """The frame of a row's moment, which lies in the frames [first, last) of the video. Raises
-    UnfitError."""
+    """Return the frame of a row's moment, which lies in the frames [first, last) of the video.
+    Raises UnfitError."""
     if row.at is not None:
         moment, found = f"frame {row.at}", row.at
     elif row.at_s is not None:
@@ -89,9 +89,9 @@ def frames_of(
     at: float,
     moment: int = 0,
 ) -> Ints:
-    """The source frames of clip number ``clip`` of a segment [first, last), as `edges` numbers
-    them. ``at`` in [0, 1) is random, ``seed`` for further draws, and ``moment`` is the frame that
-    ``sampling="at"`` shows in the middle. Raises UnfitError."""
+    """Return the source frames of clip number ``clip`` of a segment [first, last), as `edges`
+    numbers them. ``at`` in [0, 1) is random, ``seed`` for further draws, and ``moment`` is the
+    frame that ``sampling="at"`` shows in the middle. Raises UnfitError."""
     first, last = segment
     times = _times(video, first, last)
     if spec.max_frames is not None:
@@ -116,9 +116,9 @@ def frames_of(
 
 
 def count_windows(spec: ClipSpec, video: VideoInfo, segment: tuple[int, int]) -> tuple[int, int]:
-    """How many windows ``"dense"`` takes from a segment [first, last), and how many frames come
-    after the last one, which are in none. For clips of any length: how many frames the one of this
-    segment has, and 0. Raises UnfitError."""
+    """Return how many windows ``"dense"`` takes from a segment [first, last), and how many frames
+    follow the last one, which are in none. For clips of any length: the number of frames in this
+    segment's clip, and 0. Raises UnfitError."""
     first, last = segment
     times, frames = _times(video, first, last), last - first
     if spec.max_frames is not None:
@@ -137,14 +137,14 @@ def count_windows(spec: ClipSpec, video: VideoInfo, segment: tuple[int, int]) ->
 
 
 def _fitting(spec: ClipSpec, frames: int, fps: Fraction, times: Times | None) -> int:
-    """How many frames a clip has that begins with the first one, until the video ends."""
+    """Return how many frames a clip has that begins with the first one, until the video ends."""
     if spec.fps is None or times is None:
         return math.ceil((frames - near(fps)) / _step_of(spec, fps))
     return math.ceil((until(times, frames) - float(times[0])) * spec.fps)
 
 
 def _from_first(spec: ClipSpec, length: int, fps: Fraction, times: Times | None) -> Ints:
-    """The first ``length`` frames of the clip that begins with the first one."""
+    """Return the first ``length`` frames of the clip that begins with the first one."""
     if spec.fps is None or times is None:
         return _offsets(spec.frames, _step_of(spec, fps), near(fps))[0][:length]
     return shown_at(times[:-1], times[0] + np.arange(length) / spec.fps)
@@ -160,13 +160,13 @@ def _evenly(frames: int, of: int, times: Times | None) -> Ints:
 
 
 def _padded(spec: ClipSpec, frames: Ints) -> Ints:
-    """The frames, and behind them what fills the clip."""
+    """Return the frames, and behind them what fills the clip."""
     padding = -1 if spec.short == "zero" else held(frames[-1:])
     return np.append(frames, np.broadcast_to(padding, spec.frames - len(frames)))
 
 
 def _windows(spec: ClipSpec, frames: int, fps: Fraction, times: Times | None) -> int:
-    """How many windows ``"dense"`` takes from a video of ``frames`` frames."""
+    """Return how many windows ``"dense"`` takes from a video of ``frames`` frames."""
     if spec.fps is None:
         places = frames - _offsets(spec.frames, spec.stride, near(fps))[1] + 1
         return _places(spec, places, fps, times) if places > 0 else 0
@@ -176,8 +176,8 @@ def _windows(spec: ClipSpec, frames: int, fps: Fraction, times: Times | None) ->
 def _places(
     spec: ClipSpec, frames: int, fps: Fraction, times: Times | None, intervals: int = 0
 ) -> int:
-    """How many windows of ``"dense"`` have their place, or a frame so many ``intervals`` after it,
-    among the first ``frames`` frames."""
+    """Return how many windows of ``"dense"`` have their place, or a frame so many ``intervals``
+    after it, among the first ``frames`` frames."""
     if (hop_s := hop_seconds(spec)) is None:
         return -(-frames // dense_hop(spec))
     if times is None:
@@ -187,8 +187,8 @@ def _places(
 
 
 def _place(spec: ClipSpec, fps: Fraction, times: Times | None, clip: int) -> int:
-    """The frame that window number ``clip`` of ``"dense"`` begins with; with ``edges``, the one in
-    its middle."""
+    """Return the frame that window number ``clip`` of ``"dense"`` begins with; with ``edges``, the
+    one in its middle."""
     if (hop_s := hop_seconds(spec)) is None:
         return clip * dense_hop(spec)
     if times is None:
@@ -197,14 +197,15 @@ def _place(spec: ClipSpec, fps: Fraction, times: Times | None, clip: int) -> int
 
 
 def step_of(spec: ClipSpec, steps: StepTimes, clip: int) -> int:
-    """The step in the middle of window number ``clip`` of ``"dense"``, with ``edges``."""
+    """Return the step in the middle of window number ``clip`` of ``"dense"``, with ``edges``."""
     return _place(
         spec, steps.rate, None, min(clip, _places(spec, steps.count, steps.rate, None) - 1)
     )
 
 
 def _times(video: VideoInfo, first: int, last: int) -> Times | None:
-    """When the frames of a segment [first, last) begin, and at last when its last one ends."""
+    """Return when the frames of a segment [first, last) begin, and at last when its last one
+    ends."""
     if video.times is None:
         return None
     times = np.frombuffer(video.times)
@@ -214,7 +215,7 @@ def _times(video: VideoInfo, first: int, last: int) -> Times | None:
 def _at_steps(
     spec: ClipSpec, frames: int, fps: Fraction, times: Times | None, clip: int, start: Start
 ) -> Ints:
-    """The clip's frames in a video of ``frames`` frames, by their numbers."""
+    """Return the clip's frames in a video of ``frames`` frames, by their numbers."""
     step = _step_of(spec, fps)
     offsets, span = _offsets(spec.frames, step, near(fps))
     if frames >= span:
@@ -230,8 +231,8 @@ def _at_steps(
 
 
 def _at_times(spec: ClipSpec, times: Times, clip: int, start: Start) -> Ints:
-    """The frames that a player shows every ``1 / fps`` seconds, in a video whose frames come at
-    uneven distances: at ``times`` in seconds."""
+    """Return the frames that a player shows every ``1 / fps`` seconds, in a video with uneven
+    intervals: at ``times`` in seconds."""
     assert spec.fps is not None
     wanted = np.arange(spec.frames) / spec.fps
     frames = len(times) - 1
@@ -259,8 +260,8 @@ def _at_times(spec: ClipSpec, times: Times, clip: int, start: Start) -> Ints:
 def _around(
     spec: ClipSpec, frames: int, fps: Fraction, times: Times | None, clip: int, moment: int
 ) -> Ints:
-    """The frames around ``moment``, or of window number ``clip`` of ``"dense"``; those beyond the
-    ends are below 0, or from ``frames`` on."""
+    """Return the frames around ``moment``, or of window number ``clip`` of ``"dense"``; those
+    beyond the ends are below 0, or from ``frames`` on."""
     middle, is_dense = spec.frames // 2, spec.sampling == "dense"
     if is_dense:
         clip = min(clip, _places(spec, frames, fps, times) - 1)
@@ -278,15 +279,15 @@ def _around(
 
 @lru_cache(256)
 def _around_middle(frames: int, stride: int, offsets: tuple[int, ...] | None) -> Ints:
-    """A clip's frame numbers, counted from its middle one, or as ``offsets`` count them."""
+    """Return a clip's frame numbers, counted from its middle one, or as ``offsets`` count them."""
     found = np.array(offsets or (np.arange(frames) - frames // 2) * stride, np.int64)
     found.flags.writeable = False
     return found
 
 
 def with_edges(spec: ClipSpec, found: Ints, first: int, last: int, moment: int) -> Ints:
-    """The frames ``found``, counted from ``first``, with what is shown beyond the ends. Raises
-    UnfitError."""
+    """Return the frames ``found``, counted from ``first``, with what is shown beyond the ends.
+    Raises UnfitError."""
     frames = first + found
     if found[0] >= 0 and found[-1] < last - first:  # they rise
         return frames
@@ -323,14 +324,15 @@ def _step(wanted: float, fps: Fraction) -> Fraction:
 
 @lru_cache(256)
 def _offsets(frames: int, step: int | Fraction, begin: Fraction) -> tuple[Ints, int]:
-    """A clip's frame numbers, counted from its first, and the source frames that it spans."""
+    """Return a clip's frame numbers, counted from its first, and the source frames that it
+    spans."""
     offsets = np.array([int(begin + t * step) for t in range(frames)], dtype=np.int64)
     offsets.flags.writeable = False
     return offsets, int(offsets[-1]) + 1
 
 
 def _grid(frames: int, step: Fraction, begin: Fraction) -> Ints:
-    """The frames that a player shows from ``begin`` on, in source frames, ``step`` apart."""
+    """Return the frames that a player shows from ``begin`` on, in source frames, ``step`` apart."""
     by = begin.denominator * step.denominator
     first, each = begin.numerator * step.denominator, step.numerator * begin.denominator
     return np.array([(first + t * each) // by for t in range(frames)], np.int64)
@@ -374,8 +376,8 @@ def _hop(spec: ClipSpec, fps: Fraction) -> Fraction:
 
 
 def _of_parts(spec: ClipSpec, frames: int, clip: int, seed: int) -> Ints:
-    """A frame of each of ``spec.frames`` equal parts of the video. If it has fewer frames, some
-    repeat."""
+    """Return a frame of each of ``spec.frames`` equal parts of the video. If it has fewer frames,
+    some repeat."""
     if frames < spec.frames:
         _check_length(spec, frames, spec.frames)
     parts = range(spec.frames)

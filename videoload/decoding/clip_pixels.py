@@ -1,4 +1,4 @@
-"""Decoded frames become the pixels of a clip: scaled, cut, recoloured, converted, turned, mirrored.
+"""Decoded frames become the pixels of a clip: scaled, cut, recolored, converted, turned, mirrored.
 
 `conversions` says what a spec wants, `filter_graphs` what FFmpeg does, and `planes` where the bytes
 go.
@@ -21,7 +21,7 @@ from av.video.frame import VideoFrame
 from videoload.clips.choices import PIXEL_FORMATS
 from videoload.clips.clip_params import ClipParams
 from videoload.clips.clip_spec import ClipSpec
-from videoload.clips.colours import Colours, recolour_planes, recolour_rgb
+from videoload.clips.colors import Colors, recolor_planes, recolor_rgb
 from videoload.clips.video_info import VideoInfo
 from videoload.decoding.conversions import Conversion, FrameFormat, Look, scaling_conversion
 from videoload.decoding.filter_graphs import FilterGraph, FilterGraphs
@@ -99,18 +99,18 @@ class ClipPixels:
         conversion = self._scaling = scaling_conversion(spec, self._info, params, source)
         look = self._look = Look.at(spec, params, conversion.scaled)
         self._shown = look.part if look.halved is None else look.shown
-        straight = None if params.colours is not None else look.straight(spec, conversion)
+        straight = None if params.colors is not None else look.straight(spec, conversion)
         self._straight = None if straight is None else self._graphs[straight]
         self._lines = []
 
     def _take_part(self, planes: Sequence[Buffer], at: Sequence[int]) -> None:
         """Show the `part` of scaled frames."""
-        colours, again = self._params.colours, self._look.again
+        colors, again = self._params.colors, self._look.again
         if again is not None:
             planes = _scaled_again(self._graphs[again], again, planes)
         if self._look.halved is None:
-            if colours is not None:
-                planes = _recoloured(planes, self._spec.pixels, colours)
+            if colors is not None:
+                planes = _recolored(planes, self._spec.pixels, colors)
             self._put(planes, list(at))
             return
         picture = self._picture = self._picture or self._new_picture(self._look.halved)
@@ -137,9 +137,9 @@ class ClipPixels:
         if not self._waiting or self._look.halved is None:
             return
         at, self._waiting = self._waiting, []
-        if (colours := self._params.colours) is not None:
+        if (colors := self._params.colors) is not None:
             shown = [plane[: len(at)] for plane in picture.planes]
-            recolour_planes(shown, colours, full_range=self._look.halved.is_full_range)
+            recolor_planes(shown, colors, full_range=self._look.halved.is_full_range)
         made = planes_of(self._converting.through(picture.frame), picture.frames, self._shown)
         self._put([plane[: len(at)] for plane in made], at)
 
@@ -165,10 +165,10 @@ def _scaled_again(
     return [np.concatenate(frames) for frames in zip(*scaled, strict=True)]
 
 
-def _recoloured(planes: Sequence[Buffer], pixels: str, colours: Colours) -> list[Buffer]:
+def _recolored(planes: Sequence[Buffer], pixels: str, colors: Colors) -> list[Buffer]:
     made = [plane.copy() for plane in planes]
     if pixels == "rgb24":
-        recolour_rgb(made[0], colours)
+        recolor_rgb(made[0], colors)
     else:
-        recolour_planes(made, colours, full_range=PIXEL_FORMATS[pixels].range == 2)
+        recolor_planes(made, colors, full_range=PIXEL_FORMATS[pixels].range == 2)
     return made

@@ -24,7 +24,7 @@ _PLANAR = ("yuv420p", "yuvj420p")
 _MIRRORED = 128  # FFmpeg mirrors pictures of a multiple of this width ten times as fast as others
 
 
-class ColourSpace(NamedTuple):
+class ColorSpace(NamedTuple):
     """A matrix by FFmpeg's name, and a range, AVCOL_RANGE_*."""
 
     matrix: str
@@ -53,15 +53,15 @@ class FrameFormat(NamedTuple):
         return self.pixels.startswith("yuvj") or self.range == 2
 
     @property
-    def colours(self) -> ColourSpace:
+    def colors(self) -> ColorSpace:
         """The matrix and the range to convert with."""
         range_ = 2 if self.is_full_range else self.range or 1
-        return ColourSpace(_MATRICES.get(self.space, "bt601"), range_)
+        return ColorSpace(_MATRICES.get(self.space, "bt601"), range_)
 
     @property
     def is_halved(self) -> bool:
         """Whether these are 4:2:0 frames whose chroma spans two pixels each way everywhere. If a
-        side is odd, swscale stretches the last half sample to a whole one, and the colours of the
+        side is odd, swscale stretches the last half sample to a whole one, and the colors of the
         frame lie aside."""
         return self.pixels in _PLANAR and not (self.width % 2 or self.height % 2)
 
@@ -105,9 +105,9 @@ def scaling_conversion(
 
 
 def _scaled(source: FrameFormat, size: Size, spec: ClipSpec) -> FrameFormat:
-    """What frames are once they are scaled: 4:2:0 frames keep their format and colours, others get
+    """What frames are once they are scaled: 4:2:0 frames keep their format and colors, others get
     the clip's."""
-    kept = source._replace(width=size[0], height=size[1], range=source.colours.range)
+    kept = source._replace(width=size[0], height=size[1], range=source.colors.range)
     return kept if kept.is_halved else _made(size, spec)
 
 

@@ -19,7 +19,7 @@ from cachetools import LRUCache
 
 from videoload import native
 from videoload.clips.regions import Size
-from videoload.decoding.conversions import UNSPECIFIED, ColourSpace, Conversion
+from videoload.decoding.conversions import UNSPECIFIED, ColorSpace, Conversion
 from videoload.decoding.planes import Picture
 from videoload.reading.containers import BrokenFileError
 
@@ -95,7 +95,7 @@ def _steps(conversion: Conversion) -> list[tuple[str, str] | tuple[str]]:
     source, size, region, scaled, scaling, cut, mirrors, made = conversion
     steps: list[tuple[str, str] | tuple[str]] = []
 
-    def scale(size: Size, pixels: str, came: ColourSpace, go: ColourSpace) -> None:
+    def scale(size: Size, pixels: str, came: ColorSpace, go: ColorSpace) -> None:
         matrices = f"in_color_matrix={came.matrix}:out_color_matrix={go.matrix}"
         ranges = f"in_range={came.range}:out_range={go.range}"
         how = f"{_FLAGS[scaling]}:{_CHROMA}:{matrices}:{ranges}"
@@ -103,25 +103,25 @@ def _steps(conversion: Conversion) -> list[tuple[str, str] | tuple[str]]:
         steps.append(("format", pixels))
 
     width, height, pixels, _, range_ = source
-    colours = source.colours
+    colors = source.colors
     shape = f"video_size={width}x{height}:pix_fmt={pixels}:time_base=1/1:pixel_aspect=1/1"
     steps.append(("buffer", f"{shape}:colorspace={UNSPECIFIED}:range={range_}"))
     if (width, height) != size:
-        scale(size, pixels, colours, colours)
+        scale(size, pixels, colors, colors)
     if region != (0, 0, *size):
         if not _is_cuttable(pixels):
-            full = ColourSpace(colours.matrix, 2)
-            scale(size, "rgb24", colours, full)
+            full = ColorSpace(colors.matrix, 2)
+            scale(size, "rgb24", colors, full)
         x, y, across, down = region
         steps.append(("crop", f"{across}:{down}:{x}:{y}:exact=1"))
     if source._replace(width=region[2], height=region[3]) != scaled:
-        scale(scaled[:2], scaled.pixels, colours, scaled.colours)
+        scale(scaled[:2], scaled.pixels, colors, scaled.colors)
     if cut is not None:
         steps.append(("crop", f"{cut[0]}:{cut[1]}:0:0:exact=1"))
     if mirrors:
         steps.append(("hflip",))
     if made is not None:
-        scale(made[:2], made.pixels, scaled.colours, made.colours)
+        scale(made[:2], made.pixels, scaled.colors, made.colors)
     return [*steps, ("buffersink",)]
 
 

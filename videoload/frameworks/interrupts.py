@@ -6,8 +6,8 @@ writes the signal's number to a descriptor at once (`signal.set_wakeup_fd`). A t
 and notes the time. A thread that waits for a batch then gives up (`is_due`), TensorFlow returns to
 Python, and the KeyboardInterrupt is raised there.
 
-A batch that comes soon is waited for. The main thread then returns to Python by itself, without an
-error that looks like any other.
+A batch that arrives soon is still delivered. The main thread then returns to Python by itself,
+without an error that looks like any other.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
-_GRACE_S = 0.5  # A batch that comes this soon after Ctrl-C is waited for.
+_GRACE_S = 0.5  # A batch that arrives this soon after Ctrl-C is still delivered.
 # A thread that begins to wait this soon after Ctrl-C gives up, too. The main thread may have raised
 # the KeyboardInterrupt and be in a destructor of TensorFlow that waits for all readers.
 _AFTERMATH_S = 2.0
@@ -51,24 +51,23 @@ class Interrupts:
             self._behind = before
 
     def _forget(self) -> None:
-        """In the copy that a fork made: the pipe is the parent's, and no Ctrl-C of this process may
-        be noted there."""
+        """Forget the pipe in a forked process: it is the parent's, and must not note signals of
+        this process."""
         before = signal.set_wakeup_fd(-1)
         if self._pipe is not None and before != self._pipe[1]:
             signal.set_wakeup_fd(before)
         self._pipe = None
 
     def on_signal(self, call: Callable[[int], None] | None) -> None:
-        """Have ``call`` made in another thread with the number of each signal that has a handler in
-        Python. None ends this."""
+        """Call ``call`` in another thread with the number of each signal that has a Python handler.
+        None ends this."""
         self._on_signal = call
 
     def is_due(self, began: float, requested: float) -> bool:
-        """Whether a thread is to give up that waits for a batch since ``requested``, in an
-        iteration that ``began`` then (both of `time.monotonic`).
-
-        It is, if Ctrl-C came since or just before, and if the handler is Python's: another one may
-        mean something else. An iteration that began after the Ctrl-C is not concerned.
+        """Return whether to interrupt a thread that has waited for a batch since ``requested``, in
+        an iteration since ``began`` (both of `time.monotonic`): if Ctrl-C was pressed since or just
+        before, and the handler is Python's. Another handler may mean something else. An iteration
+        that began after the Ctrl-C continues.
         """
         late = time.monotonic() - self._grace_s
         if not max(began, requested - _AFTERMATH_S) < self._came < late:

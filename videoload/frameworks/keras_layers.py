@@ -10,7 +10,7 @@ from videoload.frameworks import yuv
 
 
 @keras.saving.register_keras_serializable("videoload")
-class ToRGB(keras.layers.Layer):  # type: ignore[misc]  # Keras comes without types
+class ToRGB(keras.layers.Layer):  # type: ignore[misc]  # Keras has no types
     """A Keras layer that turns clips of ``pixels="yuv420p"`` into RGB, on the device of the model.
 
     Examples:
@@ -33,7 +33,7 @@ class ToRGB(keras.layers.Layer):  # type: ignore[misc]  # Keras comes without ty
         super().__init__(**{"dtype": "uint8", "autocast": False, "trainable": False} | layer)
 
     def call(self, clips: Any) -> Any:
-        """The clips in RGB.
+        """Return the clips in RGB.
 
         Args:
             clips: uint8 [..., H * 3 // 2, W].
@@ -54,7 +54,7 @@ class ToRGB(keras.layers.Layer):  # type: ignore[misc]  # Keras comes without ty
         return yuv.to_rgb(clips, lead, rows, width, arrays)
 
     def compute_output_shape(self, shape: tuple[int | None, ...]) -> tuple[int | None, ...]:
-        """The shape of the clips in RGB.
+        """Return the shape of the clips in RGB.
 
         Args:
             shape: Of the clips.
@@ -67,7 +67,8 @@ class ToRGB(keras.layers.Layer):  # type: ignore[misc]  # Keras comes without ty
 
 
 def with_mask(clips: Any, labels: Any, info: Any) -> tuple[tuple[Any, Any], Any]:
-    """A batch for a model that takes clips and their mask, as layers for sequences want it.
+    """Return a batch for a model that takes clips and their mask, in the order of Keras's sequence
+    layers.
 
     Examples:
         >>> batches = stream.dataset(info=True).map(vl.keras.with_mask)  # for model.fit

@@ -1,4 +1,4 @@
-"""The labels of a dataset as Keras's ``label_mode`` asks for them."""
+"""Labels of a dataset in the formats of Keras's ``label_mode``."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ Function = Callable[..., Any]
 
 
 class PythonDatasets:
-    """Makes datasets, which work as long as this object lives.
+    """Creates datasets, which work as long as this object lives.
 
     A function returns arrays like ``into``, which is nested tf.TensorSpec. With StopIteration it
     ends its dataset.
@@ -25,10 +25,11 @@ class PythonDatasets:
         self._kept: list[Any] = []  # In debug mode, TensorFlow forgets its functions.
 
     def map(self, numbers: Any, function: Function, into: Any) -> Any:
-        """``numbers.map(function)``. If the function returns None, it is called again, by a loop in
-        the graph that TensorFlow can break off. The first of its arrays has rows, at least one.
+        """Return ``numbers.map(function)``. If the function returns None, it is called again, by a
+        loop in the graph that TensorFlow can break off. The first of its arrays has rows, at least
+        one.
 
-        The thread that asks for the next element runs it. With a thread of TensorFlow's pool, it
+        The thread that requests the next element runs it. With a thread of TensorFlow's pool, it
         would wait three times as long.
         """
         import tensorflow as tf
@@ -48,7 +49,7 @@ class PythonDatasets:
     def generator(
         self, given: Sequence[Any], begin: Function, function: Function, end: Function, into: Any
     ) -> Any:
-        """What ``function(number)`` returns, again and again.
+        """Return a dataset of the results of ``function(number)``, called again and again.
 
         ``begin(*given)`` returns the number when an iteration begins. ``end(number)`` is called
         when the iteration has ended or its iterator is freed. An error of the function reaches the
@@ -74,7 +75,7 @@ class PythonDatasets:
         return tf.data.experimental.from_variant(made, into)
 
     def _looped(self, function: Function, specs: list[Any]) -> Function:
-        """A function for the graph that calls ``function`` until it returns arrays."""
+        """Return a function for the graph that calls ``function`` until it returns arrays."""
         import tensorflow as tf
 
         nothing = [np.empty([0] * spec.shape.rank, spec.dtype.as_numpy_dtype) for spec in specs]
@@ -111,8 +112,8 @@ def itself(number: np.int64) -> np.int64:
 
 
 def _call(function: Function, specs: list[Any], *numbers: Any) -> list[Any]:
-    """Call the function from a graph. It returns what NumPy makes arrays like ``specs`` of. Their
-    shapes are not checked: each operation costs as much as a line of Python."""
+    """Call the function from a graph. It returns values that NumPy converts to arrays like
+    ``specs``. Their shapes are not checked: each operation costs as much as a line of Python."""
     import tensorflow as tf
 
     kinds = [spec.dtype.as_numpy_dtype for spec in specs]

@@ -1,13 +1,13 @@
-"""A stream as a ``keras.utils.PyDataset``, for code that wants a length and any batch by number.
+"""A stream as a ``keras.utils.PyDataset``, for code that needs a length and random access.
 
-The stream is a pure function of its arguments, so ``[i]`` is the same batch in whatever order it is
-asked for. Numbers in order share one reading of the stream, which is made ahead of the trainer. Any
-other number is a seek, and nothing is made ahead after it. Keras looks at the first two batches
-before it begins; that is a seek as well.
+The stream is a pure function of its arguments, so ``[i]`` is the same batch in any order of
+requests. Numbers in order share one pass over the stream, which is prefetched. Any other number is
+a seek, and nothing is prefetched after it. Keras looks at the first two batches before it begins;
+that is a seek as well.
 
-TensorFlow keeps Keras's adapter of a PyDataset in its global graph for ever, and the adapter keeps
-the PyDataset. So the adapter is made to hold only a weak reference: a stream ends, and its slots
-are freed, when ``fit`` has ended and nobody else holds the sequence.
+TensorFlow holds Keras's adapter of a PyDataset in its global graph forever, and the adapter holds
+the PyDataset. So the adapter gets only a weak reference: a stream ends, and its slots are freed,
+when ``fit`` has ended and the sequence is not referenced elsewhere.
 """
 
 from __future__ import annotations
@@ -38,10 +38,9 @@ except ImportError as error:
 _ENDLESS = 1 << 40  # steps: a reading in order continues in the next epochs
 
 
-class StreamSequence(keras.utils.PyDataset):  # type: ignore[misc]  # Keras comes without types
-    """The batches of one epoch of a stream, by number; made by `Stream.sequence`.
-
-    `on_epoch_end` goes on to the next epoch, if three batches were asked for, or all.
+class StreamSequence(keras.utils.PyDataset):  # type: ignore[misc]  # Keras has no types
+    """The batches of one epoch of a stream, by number; created by `Stream.sequence`. `on_epoch_end`
+    advances to the next epoch, if three batches were requested, or all.
     """
 
     def __init__(self, readers: StreamReaders) -> None:
@@ -56,16 +55,16 @@ class StreamSequence(keras.utils.PyDataset):  # type: ignore[misc]  # Keras come
         self._pass = self._begin()
         self._readers: StreamReaders | None = readers
         readers.when_closed(self._let_go)
-        self._lock = threading.Lock()  # Keras may ask in several threads.
+        self._lock = threading.Lock()  # Keras may use several threads.
         self._reader: Generator[BatchWithInfo, None, None] | None = None
         self._next = self._stop = -1  # The step that follows, and the one at which `_reader` ends.
-        self._given: set[int] = set()  # The steps that were asked for in this epoch.
+        self._given: set[int] = set()  # The steps that were requested in this epoch.
         self._idle: tfdata.Idle | None = None
         if keras.config.backend() == "tensorflow":
             tfdata.expect_reader(readers)
 
     def __len__(self) -> int:
-        """Batches of an epoch."""
+        """Return batches of an epoch."""
         return self._cursor.size
 
     @property
@@ -98,11 +97,11 @@ class StreamSequence(keras.utils.PyDataset):  # type: ignore[misc]  # Keras come
             return batch
 
     def on_epoch_begin(self) -> None:
-        """Keras calls this before it asks for the batches of an epoch."""
+        """Prepare an epoch. Keras calls this before it requests its batches."""
         self._weaken(sys._getframe(1))
 
     def on_epoch_end(self) -> None:
-        """Go on to the next epoch, if enough batches of this one were asked for."""
+        """Advance to the next epoch, if enough batches of this one were requested."""
         self._weaken(sys._getframe(1))
         with self._lock:
             self._given.clear()
@@ -132,7 +131,7 @@ class StreamSequence(keras.utils.PyDataset):  # type: ignore[misc]  # Keras come
         `evaluate` and `predict` hold it, which were given it. Without this, in a Keras that has no
         such adapter, the stream lives until its client is closed."""
         if not caller.f_globals.get("__name__", "").startswith("keras."):
-            return  # f_locals would keep a user's arrays for longer
+            return  # f_locals would hold a user's arrays for longer
         adapter = caller.f_locals.get("self")
         holders: list[Any] = [adapter, getattr(adapter, "enqueuer", None)]
         for holder in holders:

@@ -3,12 +3,12 @@
 TensorFlow takes a C-contiguous, 64-byte aligned uint8 array from a generator without a copy, which
 is 20 times as fast. It releases the array when the tensor dies. But the release is only queued: the
 queue is emptied when a py_func finishes or an eager tensor is freed. A generator that blocks for a
-free slot therefore blocks the release that it waits for. So while it waits, it makes and drops a
+free slot therefore blocks the release that it waits for. So while it waits, it creates and drops a
 tiny tensor every 50 ms.
 
 Nothing reads ahead of the trainer: the batches are ready in their slots, and to hand one over takes
-0.1 ms longer than to take it from a prefetch of TensorFlow's. So what the trainer asks for, waits
-for and gets is what the generator sees.
+0.1 ms longer than to take it from a prefetch of TensorFlow's. So the generator sees each request,
+wait and batch of the trainer.
 
 The generator runs in a thread of TensorFlow. That thread must have left Python before the
 interpreter ends: otherwise it is killed inside, and the destructor of its iterator never returns.
@@ -16,9 +16,9 @@ So at exit the clients are closed first, and then their threads are waited for.
 
 Freeing an iterator waits for a thread that prefetches, where a user or a distribution strategy has
 one. Python's garbage collector frees iterators in cycles (a caught exception makes one) in any
-thread, also in the I/O thread, which alone brings batches. So the wait for a batch is a loop in the
-graph, 50 ms each, that TensorFlow can break off. For the same reason, no lock is taken that another
-thread may hold while it collects.
+thread, also in the I/O thread, the only one that delivers batches. So the wait for a batch is a
+loop in the graph, 50 ms each, that TensorFlow can break off. For the same reason, no lock is taken
+that another thread may hold while it collects.
 """
 
 from __future__ import annotations
@@ -67,8 +67,8 @@ _read_here: weakref.WeakSet[StreamReaders] = weakref.WeakSet()  # TensorFlow may
 
 
 def dataset(readers: StreamReaders, cursor: EpochCursor, *, info: bool = False) -> tf.data.Dataset:
-    """What `Stream.dataset` returns: each iteration is one of the ``cursor``. The dataset keeps the
-    stream alive."""
+    """Return the dataset of `Stream.dataset`: each iteration is one of the ``cursor``. The dataset
+    holds a reference to the stream."""
     try:
         import tensorflow as tf
     except ImportError:
@@ -110,7 +110,8 @@ def dataset(readers: StreamReaders, cursor: EpochCursor, *, info: bool = False) 
         made = made.apply(tf.data.experimental.assert_cardinality(len(steps)))
     options = tf.data.Options()
     options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
-    options.experimental_optimization.inject_prefetch = False  # It would ask before the trainer.
+    # It would request before the trainer.
+    options.experimental_optimization.inject_prefetch = False
     # There is nothing to tune. The tuning thread sleeps twice as long each time, up to a minute,
     # and an iteration that ends meanwhile often waits for it.
     options.autotune.enabled = False
@@ -121,17 +122,15 @@ def dataset(readers: StreamReaders, cursor: EpochCursor, *, info: bool = False) 
 class _Iteration:
     """One iteration over the dataset."""
 
-    batches: Generator[Any, None, None]  # None: none has come for 50 ms.
+    batches: Generator[Any, None, None]  # None: none for 50 ms.
     idle: Idle
     waits: bool = False
 
 
 class _Reading:
-    """What TensorFlow calls.
-
-    It calls `begin` when an iteration begins, `next_batch` when the trainer asks for a batch, and
-    `end` when the iterator is freed. TensorFlow never frees these methods, so only the dataset
-    holds the stream and the graphs.
+    """The callbacks of TensorFlow. It calls `begin` when an iteration begins, `next_batch` when the
+    trainer asks for a batch, and `end` when the iterator is freed. TensorFlow never frees these
+    methods, so only the dataset holds the stream and the graphs.
     """
 
     def __init__(self, readers: StreamReaders, cursor: EpochCursor, *, info: bool) -> None:
@@ -161,14 +160,14 @@ class _Reading:
         return number
 
     def end(self, number: np.int64) -> np.int64:
-        """The iterator was freed."""
+        """Return the iterator was freed."""
         if (iteration := self._iterations.pop(int(number), None)) is not None:
             iteration.batches.close()
         self._errors.pop(int(number), None)
         return number
 
     def next_batch(self, number: np.int64) -> tuple[Any, ...] | None:
-        """The next batch, or None if it does not come within 50 ms."""
+        """Return the next batch, or None if there is none within 50 ms."""
         iteration = self._iterations[int(number)]
         if not iteration.waits:
             iteration.idle.requested = time.monotonic()
@@ -176,7 +175,7 @@ class _Reading:
             batch = next(iteration.batches)
         except VideoloadError as error:
             # It is no error to leave `with Client` while a dataset lives. The text is logged, not
-            # the error: a kept log record would keep frames.
+            # the error: a stored log record would hold frames.
             level = logging.INFO if isinstance(error, ClosedError) else logging.ERROR
             _log.log(level, "the stream stopped: %s", str(error))
             self._errors[int(number)] = error.with_traceback(None)
@@ -196,7 +195,7 @@ class _Reading:
 
 class Idle:
     """Called every 50 ms while a thread of TensorFlow waits for a batch, since ``requested``: it
-    frees a tiny tensor, and raises ClosedError if Ctrl-C came."""
+    frees a tiny tensor, and raises ClosedError after Ctrl-C."""
 
     def __init__(self) -> None:
         import tensorflow as tf
@@ -219,8 +218,8 @@ def expect_reader(readers: StreamReaders) -> None:
 def _signature(
     readers: StreamReaders, spec: SampleSpec, rows: int | None, info: bool
 ) -> tuple[Any, ...]:
-    """The shapes and types of a batch of such samples, as nested tf.TensorSpec: those of a batch of
-    one, of which nothing is known."""
+    """Return the shapes and types of a batch of such samples, as nested tf.TensorSpec: those of a
+    batch of one, of which nothing is known."""
     import tensorflow as tf
 
     def declared(kind: Any) -> Any:
@@ -266,5 +265,5 @@ def _leave_python() -> None:
 
 
 def _is_inside(frame: FrameType) -> bool:
-    """Whether the thread with this frame reads for TensorFlow."""
+    """Return whether the thread with this frame reads for TensorFlow."""
     return any(caller.f_code.co_filename == __file__ for caller, _ in walk_stack(frame))

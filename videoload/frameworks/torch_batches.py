@@ -1,4 +1,4 @@
-"""The batches of a stream as PyTorch's models want them: on the device, floats, channels first."""
+"""Batches of a stream for PyTorch models: on the device, floats, channels first."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ ByPart = Sequence[float] | Mapping[str, Sequence[float] | None] | None
 
 _AXES = "BTHWC"
 _MOST = {"torch.uint8": 255, "torch.uint16": 65535}
-_VIDEO = "video"  # the pictures of a clip with sound
+_VIDEO = "video"  # the frames of a clip with audio
 
 _log = Log(__name__)
 
@@ -39,7 +39,7 @@ _log = Log(__name__)
 def batches(
     readers: StreamReaders, where: torch.device | str | None, finish: Finish, *, info: bool
 ) -> Iterator[tuple[Any, ...]]:
-    """The next epoch, on a device; None: the CPU."""
+    """Yield the next epoch, on a device; None: the CPU."""
     import torch
 
     device = torch.device("cpu" if where is None else where)
@@ -57,14 +57,14 @@ def batches(
         finished = finish(clips)
         del clips
         yield finished, *rest
-        del finished, rest  # they would keep the batch's slot
+        del finished, rest  # they would hold the batch's slot
         readers.check_process()  # a copy to a GPU is a batch ahead
     for step in read:  # empty batches at the end
         own.taken(step)
 
 
 def _counted(batches: Iterator[Any], read: deque[int]) -> Iterator[Numbered]:
-    """Each batch, and its step with those of the empty batches before it."""
+    """Yield each batch, and its step with those of the empty batches before it."""
     for batch in batches:
         steps = tuple(read)
         read.clear()
@@ -73,8 +73,8 @@ def _counted(batches: Iterator[Any], read: deque[int]) -> Iterator[Numbered]:
 
 
 def _with_digest(clips: Any, labels: Any, *info: BatchInfo) -> tuple[Any, ...]:
-    """The batch. If it has an info, that has the digest: it is made now, since the clips' slot is
-    used again once they are on the device."""
+    """Return the batch. If it has an info, compute its digest now, because the clips' slot is
+    reused once they are on the device."""
     if not info:
         return clips, labels
     digest = with_digest((clips, labels, *info))[2].digest
@@ -103,7 +103,7 @@ class Buffers:
         self._pins = True
 
     def fill(self, at: int, source: Any) -> Any:
-        """The values of ``source`` in memory ``at``, which is rebuilt if they do not fit."""
+        """Return the values of ``source`` in memory ``at``, which is rebuilt if they do not fit."""
         if at == len(self._tensors):
             self._tensors.append(source.new_empty(0))
         if self._tensors[at].numel() < source.numel():
@@ -129,8 +129,8 @@ class Buffers:
 class _Copies:
     """Copies of batches to a GPU, through two buffers in pinned memory for each array: without
     these, the copy would wait for the model. Each buffer is filled again when its last copy has
-    ended. PyTorch itself keeps memory that is dropped until the copies from it have ended, so a
-    loop may be left at any time."""
+    ended. PyTorch itself holds dropped memory until the copies from it have ended, so a loop may
+    end at any time."""
 
     def __init__(self, device: torch.device) -> None:
         import torch
@@ -176,7 +176,7 @@ class _Copies:
 
 def one_ahead(items: Iterator[T], begin: Callable[[T], U], end: Callable[[U], V]) -> Iterator[V]:
     """``end(begin(item))`` for each of ``items``; the next item has begun by then. An error of
-    ``items`` comes after all items before it."""
+    ``items`` is raised after all items before it."""
     begun: deque[U] = deque()
     failed: Exception | None = None
     while failed is None:
@@ -194,7 +194,7 @@ def one_ahead(items: Iterator[T], begin: Callable[[T], U], end: Callable[[U], V]
         if failed is not None:
             raise failed
     finally:
-        del failed  # it would keep this frame
+        del failed  # it would hold this frame
 
 
 def _each(function: Callable[[Any], Any], part: Any, of: type = np.ndarray) -> Any:
@@ -207,8 +207,8 @@ def _each(function: Callable[[Any], Any], part: Any, of: type = np.ndarray) -> A
 
 
 class Numbers:
-    """What a model wants of clips, on the device: `videoload.torch.batches` says what is given.
-    Raises SpecError, and VideoloadError if PyTorch is not installed."""
+    """The conversion of clips to floats on the device, with the options of
+    `videoload.torch.batches`. Raises SpecError, and VideoloadError if PyTorch is not installed."""
 
     def __init__(
         self,
@@ -254,8 +254,8 @@ class Numbers:
                 raise SpecError(f"{name} needs {channels} numbers, one for a channel")
 
     def finish(self, clips: Any, *, is_yuv: bool) -> Any:
-        """Clips of uint8 or uint16, as they come, or what a function of the user's made of them. It
-        stays as it is if it has other axes."""
+        """Return clips of uint8 or uint16, or the results of the user's function, as floats. Arrays
+        with other axes are unchanged."""
         clips = torch_to_rgb(clips) if is_yuv else clips
         axes = {5: _AXES, 6: _AXES.replace("B", "BV")}.get(clips.ndim)
         if axes is None:
@@ -290,8 +290,8 @@ def finishing(
     mean: ByPart,
     std: ByPart,
 ) -> Finish:
-    """What is done with clips, or with the parts of a sample, on the device. Raises as `Numbers`
-    does."""
+    """Return the conversion of clips, or of the parts of a sample, on the device. Raises as
+    `Numbers` does."""
     parts = {name or _VIDEO: clip for name, clip in spec.clips.items()}
     for argument, values in (("mean", mean), ("std", std)):
         if not isinstance(values, Mapping):
@@ -320,7 +320,7 @@ def finishing(
     def finish(clips: Any) -> Any:
         if not isinstance(clips, dict):
             return numbers[_VIDEO].finish(clips, is_yuv=_VIDEO in yuvs)
-        return {  # the sound keeps its type
+        return {  # the audio type is unchanged
             name: numbers[name].finish(part, is_yuv=name in yuvs) if name in numbers else part
             for name, part in clips.items()
         }
@@ -338,7 +338,7 @@ class NumpyModel:
         self._numbers = numbers
 
     def __call__(self, clips: Any, mask: npt.NDArray[np.bool_] | None = None) -> Any:
-        """What the module says of a batch, in evaluation mode and without gradients."""
+        """Return the module's output for a batch, in evaluation mode and without gradients."""
         import torch
 
         device = next((value.device for value in self._net.parameters()), torch.device("cpu"))
@@ -366,7 +366,8 @@ class NumpyModel:
         return (said.float() if said.is_floating_point() else said).cpu().numpy()
 
     def state_dict(self) -> dict[str, Any]:
-        """The weights of the module, and what is done with its input: which identifies it."""
+        """Return the weights of the module, and what is done with its input: which identifies
+        it."""
         import torch
 
         numbers = self._numbers

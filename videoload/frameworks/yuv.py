@@ -23,7 +23,7 @@ class Arrays(NamedTuple):
     as_int32: Callable[[Any], Any]
     reshape: Callable[[Any, Sequence[Any]], Any]
     spread: Callable[[Any, Sequence[Any]], Any]  # broadcast to a shape
-    shift: Callable[[Any, int], Any]  # right, and keep the sign
+    shift: Callable[[Any, int], Any]  # arithmetic, to the right
     stacked: Callable[[Sequence[Any]], Any]  # along a new last axis
     as_uint8: Callable[[Any], Any]  # of 0 to 255, after clipping
 

@@ -35,7 +35,7 @@ _PAPER, _INK, _GREY = (255, 255, 255), (20, 20, 20), (120, 120, 120)
 _MARGIN, _GAP, _LINE, _FONT = 8, 2, 15, 12
 _TEXT = 260  # Pixels for the label and file beside a row.
 # Of points and boxes, by their number.
-_COLOURS = [
+_COLORS = [
     (255, 60, 60),
     (60, 220, 60),
     (80, 140, 255),
@@ -311,11 +311,11 @@ def marked(
     """Draw points [K, 2] and boxes [K, 4] into a picture [H, W, 3] that was made smaller."""
 
     def fill(left: int, top: int, right: int, bottom: int) -> None:
-        picture[max(0, top) : max(0, bottom), max(0, left) : max(0, right)] = colour
+        picture[max(0, top) : max(0, bottom), max(0, left) : max(0, right)] = color
 
     for of_column in marks:
         for number, mark in enumerate(of_column.tolist()):
-            colour = _COLOURS[number % len(_COLOURS)]
+            color = _COLORS[number % len(_COLORS)]
             if not all(map(math.isfinite, mark)):
                 continue
             if len(mark) == 2:

@@ -1,4 +1,4 @@
-"""A batch as a trainer gets it: its arrays, where each clip came from, and the digest of them."""
+"""Collates samples into batches: arrays, the origin of each clip, and their digest."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Sample(NamedTuple):
 
 
 class BatchInfo(NamedTuple):
-    """Where a batch came from.
+    """The origin of a batch.
 
     Attributes:
         step: Number of the batch in the stream, counted over all epochs from 0.
@@ -62,7 +62,7 @@ class BatchInfo(NamedTuple):
         times: When a player shows each of ``frames``, in seconds from the video's first frame
             (or from the beginning of its file: ``seconds`` of `ClipSpec`): float64, as ``frames``.
             NaN if the file does not say, and where ``frames`` has -1.
-        has_audio: Whether each clip's file has audio, bool [B]. Default None: the spec asks for
+        has_audio: Whether each clip's file has audio, bool [B]. Default None: the spec requests
             none.
         affine: From (x, y, 1) of a decoded frame to the pixels of each clip, through every crop,
             scale, rotation and flip: float32 [B, 2, 3], with several views [B, k, 2, 3]. Centres of
@@ -85,20 +85,20 @@ class BatchInfo(NamedTuple):
 
     @property
     def lengths(self) -> Ints:
-        """How many frames of each clip, or of its first view, are frames of the video: int64 [B].
-        In clips of any length (``max_frames``), all others are padding, behind them."""
+        """The number of real frames of each clip, or of its first view: int64 [B]. In clips of any
+        length (``max_frames``), all others are padding after them."""
         return np.asarray(np.count_nonzero(self.mask, axis=1), np.int64)
 
     @property
     def mask(self) -> npt.NDArray[np.bool_]:
-        """Which frames of each clip, or of its first view, are frames of the video: bool [B, T]."""
+        """True for real frames of each clip, or of its first view: bool [B, T]."""
         one = next(iter(self.frames.values())) if isinstance(self.frames, dict) else self.frames
         return np.asarray((one if one.ndim == 2 else one[:, 0]) >= 0)
 
     @property
     def digest(self) -> str:
-        """64 bits of XXH3 over clips and labels, in hex: the same in every run. It is computed when
-        it is asked for, so the clips must still be referenced. "": there are no clips.
+        """64 bits of XXH3 over clips and labels, in hex: the same in every run. It is computed on
+        request, so the clips must still be referenced. "": there are no clips.
 
         Raises:
             VideoloadError: The clips are no longer referenced.
@@ -132,8 +132,8 @@ def collate(
     *,
     info: bool,
 ) -> Batch | BatchWithInfo:
-    """What a trainer gets of these samples, whose bytes are ``rows`` [B, clip_bytes]: clips and
-    targets, and with ``info`` where they came from. Raises SpecError if targets do not fit."""
+    """Collate samples whose bytes are ``rows`` [B, clip_bytes]: return clips and targets, and with
+    ``info`` their origin. Raises SpecError if targets do not fit."""
     video, clip, crop = np.array([(s.video, s.clip, s.crop) for s in samples], np.int64).T.copy()
     lengths.note(
         video,
@@ -163,9 +163,9 @@ def collate(
 
 
 def with_digest(batch: BatchWithInfo) -> BatchWithInfo:
-    """The batch, with an info that can make its digest: 64 bits of XXH3 over names, types, shapes
-    and bytes. (SHA-256 took ten times as long, 55 ms for 77 MB.) The info does not keep the clips,
-    and so their slot."""
+    """Return the batch, with an info that can compute its digest: 64 bits of XXH3 over names,
+    types, shapes and bytes. (SHA-256 took ten times as long, 55 ms for 77 MB.) The info does not
+    hold the clips, and so not their slot."""
     clips, labels, info = batch
     held = [(name, weakref.ref(array)) for name, array in _arrays("clips", clips)]
 

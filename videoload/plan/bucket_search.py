@@ -1,4 +1,4 @@
-"""Which buckets pad clips of any length least, and which sizes cut least of frames away. Pure.
+"""Search the buckets with the least padding, and the sizes that cut away the least. Pure.
 
 Lengths, or shapes of frames, stand in a row and are divided into groups: one for each bucket or
 size. The best k groups follow from the best k - 1 up to each length. So all of them are found
@@ -17,13 +17,13 @@ import numpy.typing as npt
 from videoload.catalog.table import Ints
 
 _TRIED = 256  # of the lengths; up to 65 536, each other one is then less than 5 % below one of them
-_ENOUGH, _LITTLE = 0.1, 0.05  # of padding; of what is cut away
+_ENOUGH, _LITTLE = 0.1, 0.05  # of padding; of the area that is cut away
 _MOST_AREA, _SMALL_AREA = 480 * 832, 256 * 256  # of a size, in pixels
 
 
 class Sizes(NamedTuple):
-    """(height, width) of sizes; which of them each clip has, int64 [N]; and what is cut away of
-    frames, as a share of their area."""
+    """(height, width) of sizes; the size of each clip, int64 [N]; and the share of the frames' area
+    that is cut away."""
 
     sizes: tuple[tuple[int, int], ...]
     of: Ints
@@ -31,9 +31,9 @@ class Sizes(NamedTuple):
 
 
 def fewest_sizes(shown: npt.ArrayLike) -> Sizes:
-    """The fewest sizes for clips of frames that are shown as these (width, height), [N, 2], by
-    which at most 5 % of a frame is cut away. They have about the usual area of the frames, and at
-    most that of 480x832."""
+    """Return the fewest sizes for frames with these display sizes (width, height), [N, 2], that cut
+    away at most 5 % of a frame. They have about the usual area of the frames, and at most that of
+    480x832."""
     frames = np.asarray(shown, np.float64)
     area = min(float(np.median(frames.prod(1))), _MOST_AREA)
     step = 16 if area >= _SMALL_AREA else 2  # what models divide by, where it moves little
@@ -73,13 +73,14 @@ class Buckets(NamedTuple):
 
 
 def fewest_buckets(lengths: npt.ArrayLike) -> Buckets:
-    """The fewest buckets for clips of these lengths, of at least one frame, with at most 10 % of
-    padding."""
+    """Return the fewest buckets for clips of these lengths, of at least one frame, with at most 10
+    % of padding."""
     return next(found for found in best_buckets(lengths) if found.padding <= _ENOUGH)
 
 
 def warnings_of(lengths: npt.ArrayLike, buckets: Sequence[int]) -> list[str]:
-    """A sentence for the log if so many buckets could pad clips of these lengths much less."""
+    """Return a sentence for the log if so many buckets could pad clips of these lengths much
+    less."""
     values, sizes = np.asarray(lengths), np.asarray(buckets)
     padding = sizes[np.searchsorted(sizes, values)].sum() / values.sum() - 1
     *_, best = islice(best_buckets(values), len(sizes))
@@ -92,7 +93,7 @@ def warnings_of(lengths: npt.ArrayLike, buckets: Sequence[int]) -> list[str]:
 
 
 def best_buckets(lengths: npt.ArrayLike) -> Iterator[Buckets]:
-    """The best bucket for clips of these lengths, the best two, the best three, ..."""
+    """Yield the best bucket for clips of these lengths, the best two, the best three, ..."""
     values, clips = np.unique(np.asarray(lengths, np.int64), return_counts=True)
     last = _tried(values)
     sizes = values[last]
@@ -107,8 +108,8 @@ def best_buckets(lengths: npt.ArrayLike) -> Iterator[Buckets]:
 
 
 def _divided(alone: npt.NDArray[Any]) -> Iterator[tuple[list[int], Any]]:
-    """The best division into one group, two, three, ...: where each group ends, and the cost of
-    all. ``alone``: the cost of a group, by its first and its last member."""
+    """Yield the best division into one group, two, three, ...: where each group ends, and the cost
+    of all. ``alone``: the cost of a group, by its first and its last member."""
     least, before = alone[0], list[Ints]()
     while True:
         chosen, at = [len(alone) - 1], len(alone) - 1
@@ -124,7 +125,8 @@ def _divided(alone: npt.NDArray[Any]) -> Iterator[tuple[list[int], Any]]:
 
 
 def _tried(values: Ints) -> Ints:
-    """Where the lengths stand that may be sizes: all, or the last in each of equal ratios."""
+    """Return where the lengths stand that may be sizes: all, or the last in each of equal
+    ratios."""
     if len(values) <= _TRIED:
         return np.arange(len(values))
     ratio = np.log(values / values[0])

@@ -1,10 +1,10 @@
-"""Which batches the next pass over a stream has. Pure.
+"""The batches of the next pass over a stream. Pure.
 
 Every pass is the next epoch: a loop, an iteration of a dataset, an epoch of a sequence. So a loop
 that is left early, as in a trial run or with a limit of batches, trains on other clips the next
-time. Frameworks look at a batch or two before they begin; such a peek counts for nothing. Where a
-training has several ranks, one that alone leaves a pass early is an epoch ahead from then on, and
-no rank knows of another: so it is said.
+time. Frameworks look at a batch or two before they begin; such a peek counts for nothing. With
+several ranks, a rank that alone ends a pass early is an epoch ahead from then on. Ranks do not know
+of each other, so the log warns.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class EpochCursor:
         self.step = self.start
 
     def begin(self) -> Pass:
-        """The next pass. It is the same one until it has taken enough batches to count."""
+        """Return the next pass. It is the same one until it has taken enough batches to count."""
         left_at = self.step % self.size if self.step < self.start else 0
         if left_at and self.ranks > 1 and not self._told:
             self._told = True
@@ -68,9 +68,9 @@ class Pass:
     count: int = 0
 
     def taken(self, step: int) -> None:
-        """The batch of a step was taken, or it was empty. Steps may come in any order."""
+        """Note that the batch of a step was taken, or was empty. Steps may have any order."""
         self.count += 1
         self.of.step = self.steps.start + self.count
-        # The caller may not ask for one more than the last, like `zip`.
+        # Like `zip`, the caller may not request one more than the last.
         if self.count >= min(_COUNTS_AT, len(self.steps)):
             self.of.start = max(self.of.start, self.steps.stop)

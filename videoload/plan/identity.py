@@ -55,7 +55,7 @@ class Identity:
         options: CheckedOptions,
         code: Mapping[str, str] = MappingProxyType({}),
     ) -> Identity:
-        """The identity of a stream. ``code``: digests of the user's modules."""
+        """Return the identity of a stream. ``code``: digests of the user's modules."""
         table, rows = table_of(catalog), len(catalog)
         paths = "\0".join(table.paths).encode(errors="surrogateescape")
         settings = {
@@ -88,8 +88,8 @@ class Identity:
 
     @property
     def of_all_ranks(self) -> str:
-        """What all ranks give together, at each step: 64 bits in hex. "": it needs this number of
-        ranks."""
+        """Return the identity of all ranks' batches together, at each step: 64 bits in hex. "": it
+        depends on the number of ranks."""
         if not self.regroups:
             return ""
         _, world = literal_eval(self.settings.get("shard", _DEFAULTS["shard"]))
@@ -97,7 +97,7 @@ class Identity:
         return _hash({**self.settings, "shard": "", "batch_size": f"{rows} of all ranks"})
 
     def difference(self, saved: Settings) -> str:
-        """Each setting in which this stream differs from a ``saved`` one, or ""."""
+        """Return the settings in which this stream differs from a ``saved`` one, or ""."""
         return "; ".join(
             f"{name}: {_shown(saved, name)} before, {_shown(self.settings, name)} now"
             for name in {**saved, **self.settings}

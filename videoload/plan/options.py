@@ -1,4 +1,4 @@
-"""What may be said of a stream, beside its catalog and its clip spec."""
+"""The options of a stream, besides its catalog and its clip spec."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class StreamOptions(TypedDict, total=False):
-    """The options of a stream, with their defaults: keyword arguments of all that make one.
+    """The options of a stream, with their defaults: keyword arguments of all functions that create
+    one.
 
     Attributes:
         shuffle: A new order of the clips each epoch, drawn from ``seed``; in a batch, clips of one
@@ -46,7 +47,7 @@ class StreamOptions(TypedDict, total=False):
             still leaves out clips that would need a batch which other ranks do not have;
             ``"repeat"``: none, and ranks that have fewer show a clip of another rank. None, the
             default: True if ``shuffle`` is, and else False.
-        ordered: Batches come in the order of their steps. False: as they get ready; the same
+        ordered: Deliver batches in the order of their steps. False: as they get ready; the same
             batches, but their order depends on the workers. Default True.
         on_error: What to do about a clip that cannot be decoded. ``"substitute"``: another clip,
             drawn from ``seed``, replaces it, and the video is listed in `Stream.quarantine`.
@@ -58,19 +59,19 @@ class StreamOptions(TypedDict, total=False):
             TooManyBadVideos; 3 files always may. Default 0.01. The stream ends at the same batch as
             `decode_serially`, whatever was decoded ahead.
         balance: ``"class"``: every class equally often in an epoch, to within two clips. An epoch
-            is about as long as without it: all clips of a small class come several times, and a
-            part of a large one. Each class goes through all its clips before it repeats one, also
-            across epochs. Rows without a label (-1) do not come. Or an array [N]: the weight of
-            each row of the catalog, at least 0. In an epoch of n clips, what has the share s of all
-            weights comes n * s times, rounded down or up. Default None.
-        buckets: For clips of any length (``ClipSpec.max_frames``): the numbers of frames (T) that
-            batches have, rising, the last one ``max_frames``. Each clip is in a batch of the
+            is about as long as without it: all clips of a small class are repeated, and some of a
+            large one left out. Each class goes through all its clips before it repeats one, also
+            across epochs. Rows without a label (-1) are left out. Or an array [N]: the weight of
+            each row of the catalog, at least 0. In an epoch of n clips, rows with the share s of
+            all weights have n * s clips, rounded down or up. Default None.
+        buckets: For clips of any length (``ClipSpec.max_frames``): the numbers of frames (T) of
+            batches, increasing, the last one ``max_frames``. Each clip is in a batch of the
             smallest T that holds it, and is padded to that. All clips of a batch have the same T,
             and so have the batches of all ranks at the same step. ``drop_remainder``, and what it
-            leaves out, is about the batches of each bucket. With ``shuffle``, the batches of all
-            buckets come in turn, and else those of one bucket after the other. Not with ``balance``
-            and mixtures. Clips of several sizes (a list in ``ClipSpec.size``) are shared out alike,
-            by bucket and size. Default None: all have ``max_frames``.
+            leaves out, is about the batches of each bucket. ``shuffle`` mixes the batches of all
+            buckets; without it, they are ordered by bucket. Not with ``balance`` and mixtures.
+            Clips of several sizes (a list in ``ClipSpec.size``) are shared out alike, by bucket and
+            size. Default None: all have ``max_frames``.
         batch_frames: Frames of a batch, in the place of ``batch_size``: a batch has
             ``batch_frames // T`` clips, and at least one. Of clips of several sizes, these are
             frames of the largest size, and smaller ones count by their area. Default None.
@@ -127,7 +128,7 @@ def takes_options(function: F, *, on_error: OnError = "substitute") -> F:
 def checked_options(
     batch_size: int | None = None, **options: Unpack[StreamOptions]
 ) -> CheckedOptions:
-    """All options of a stream, checked. Raises SpecError."""
+    """Return all options of a stream, checked. Raises SpecError."""
     refuse_unknown("a stream", options, list(DEFAULTS))
     made: dict[str, Any] = {"batch_size": batch_size, **DEFAULTS, **options}
     try:
@@ -167,7 +168,7 @@ def checked_options(
 
 
 def clips_in_batch(options: CheckedOptions, shape: Shape, largest: Shape) -> int:
-    """Clips in a batch, if each has this shape. ``batch_frames`` are of the ``largest``."""
+    """Return clips in a batch, if each has this shape. ``batch_frames`` are of the ``largest``."""
     pixels = (options["batch_frames"] or 1) * largest.pixels
     return options["batch_size"] or max(1, pixels // (shape.frames * shape.pixels))
 

@@ -1,8 +1,8 @@
-"""Numbers that look random and are the same in every run: hashes and permutations.
+"""Pseudorandom numbers that are the same in every run: hashes and permutations.
 
 A permutation is a Feistel network over the pairs (left, right) with left < a and right < b, where
 a*b is just above its size. A result beyond the end is mapped again until it falls inside (cycle
-walking). This keeps the map one to one (Black and Rogaway 2002, Ciphers with Arbitrary Finite
+walking). This preserves the bijection (Black and Rogaway 2002, Ciphers with Arbitrary Finite
 Domains).
 """
 
@@ -23,8 +23,8 @@ class Permutation:
         self._size = size
         self._left = max(1, math.isqrt(size))
         self._right = max(1, -(-size // self._left))
-        # With a million positions, a half has only a thousand values. So most noises were drawn
-        # before, and a cache makes a position four times as fast.
+        # With a million positions, a half has only a thousand values. So most hashes repeat, and a
+        # cache makes a position four times as fast.
         self._noise = lru_cache(_NOISES_KEPT)(partial(_noise, seed))
 
     def __getitem__(self, at: int) -> int:

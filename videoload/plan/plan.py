@@ -171,8 +171,8 @@ class Plan:
 
     @classmethod
     def of(cls, catalog: Catalog, spec: SampleSpec, options: CheckedOptions) -> Plan:
-        """The plan of a catalog's clips. For "dense" and buckets, the catalog is `windows.counted`.
-        Raises SpecError."""
+        """Return the plan of a catalog's clips. For "dense" and buckets, the catalog is
+        `windows.counted`. Raises SpecError."""
         plan = cls._of(catalog, spec, options)
         if options["shuffle"]:
             plan._files = catalog.paths
@@ -231,7 +231,7 @@ class Plan:
         return self._batches
 
     def __getitem__(self, step: int) -> list[Sample]:
-        """The samples of batch ``step``, counted over all epochs."""
+        """Return the samples of batch ``step``, counted over all epochs."""
         if step < 0:
             raise IndexError(f"step must be at least 0, got {step}")
         first = step - step % self._at_once
@@ -243,11 +243,12 @@ class Plan:
         return list(drawn[step - first])
 
     def shape_of(self, sample: Sample) -> Shape:
-        """The shape of the clips in the batch of a sample."""
+        """Return the shape of the clips in the batch of a sample."""
         return self._buckets[self._bucket_of(sample)].shape
 
     def left_out(self) -> str:
-        """A sentence for the log if buckets lack clips in each epoch; "" if few do."""
+        """Return a sentence for the log if buckets leave out many clips of each epoch, otherwise
+        ""."""
         if len(self._buckets) < 2:
             return ""
         every, comes = self.samples * self._crops, self._comes(self._drop)
@@ -260,17 +261,19 @@ class Plan:
         more = f", and {len(empty) - 3} more" if len(empty) > 3 else ""
         values: tuple[DropRemainder, ...] = (False, "repeat")
         others = [(value, self._comes(value)) for value in values]
-        hints = [f"drop_remainder={value!r} brings {n}" for value, n in others if n > comes]
+        hints = [f"drop_remainder={value!r} delivers {n}" for value, n in others if n > comes]
         return (
-            f"{comes} of {every} clips come in an epoch ({len(self._buckets)} buckets, batches of "
+            f"{comes} of {every} clips are delivered in an epoch ({len(self._buckets)} buckets, "
+            f"batches of "
             f"{text}{f' x {self._world} ranks' * (self._world > 1)})"
             + (f": none of {never}{more}" if empty else "")
-            + "; fewer buckets or sizes, or smaller batches, bring more"
+            + "; fewer buckets or sizes, or smaller batches, deliver more"
             + "".join(f"; {hint}" for hint in hints)
         )
 
     def _comes(self, drop: DropRemainder | None) -> int:
-        """How many rows come in an epoch, on all ranks together; those that repeat count once."""
+        """Return how many rows an epoch delivers, on all ranks together; repeated ones count
+        once."""
         return sum(
             min(
                 each.pool.samples * self._crops,
@@ -283,7 +286,7 @@ class Plan:
         return f" in each of {self._world} shards" if self._world > 1 else ""
 
     def _fills(self, bucket: Bucket) -> bool:
-        """Whether a bucket has clips for each rank, which come if smaller batches may."""
+        """Return whether a bucket has clips for each rank, if smaller batches are allowed."""
         return bucket.pool.samples >= self._world
 
     def _bucket_of(self, sample: Sample) -> int:
@@ -305,7 +308,7 @@ class Plan:
         return samples
 
     def _planned(self, epoch: int, bucket: Bucket, at: int, crop: int) -> Sample:
-        """A crop of the clip at place ``at`` of this rank's part of a bucket."""
+        """Return a crop of the clip at place ``at`` of this rank's part of a bucket."""
         origin = self._rank + self._world * at
         if self._pool_at is None:
             origin %= bucket.pool.samples  # a rank may repeat clips
@@ -335,8 +338,8 @@ class Plan:
         return Sample(epoch, origin, attempt, *found, seed, crop)
 
     def steps(self, start_step: int, epochs: int | None) -> range:
-        """The steps from ``start_step`` to the end of epoch number ``epochs``; None: to the end of
-        the epoch that ``start_step`` is in. Raises SpecError."""
+        """Return the steps from ``start_step`` to the end of epoch number ``epochs``; None: to the
+        end of the epoch that ``start_step`` is in. Raises SpecError."""
         start = whole("start_step", start_step, 0, _MAX_STEPS)
         if epochs is None:
             epochs = start // self._batches + 1
@@ -352,11 +355,13 @@ class Plan:
         """Raise SpecError if the steps before this one need not be those that were read first."""
         if not self._ordered:
             raise SpecError(
-                f"start_step={step} needs ordered=True: else nobody knows which steps are done"
+                f"start_step={step} needs ordered=True: otherwise it is unknown which steps are "
+                f"done"
             )
 
     def substitute(self, sample: Sample) -> Sample:
-        """The substitute for a sample that cannot be decoded. It is the same in every run."""
+        """Return the substitute for a sample that cannot be decoded. It is the same in every
+        run."""
         epoch, origin, attempt = sample.epoch, sample.origin, sample.substitution + 1
         pool = self._bucket_of(sample)
         if self._pool_at is not None:
@@ -375,7 +380,7 @@ class Plan:
 def _shares(
     samples: int, size: int, crops: int, world: int, drop: DropRemainder | None
 ) -> tuple[int, list[int]]:
-    """The batches of a bucket, which all ranks have, and the rows of each rank in them."""
+    """Return the batches of a bucket, which all ranks have, and the rows of each rank in them."""
     clips = [-(-(samples - rank) // world) for rank in range(world)]
     if drop == "repeat":
         clips = clips[:1] * world
@@ -384,7 +389,7 @@ def _shares(
 
 
 def _clips(catalog: Catalog, spec: ClipSpec, videos: range) -> int | Ints:
-    """How many clips these videos give: each of them, or all the same. Raises SpecError."""
+    """Return how many clips these videos give: each of them, or all the same. Raises SpecError."""
     if spec.sampling == "at" and not table_of(catalog).has_moments:
         raise SpecError('sampling="at" needs moments: give the catalog at= or at_s=')
     if spec.crop == "box":

@@ -31,10 +31,10 @@ from videoload.plan.options import CheckedOptions
 from videoload.plan.plan import Plan
 
 _log = Log(__name__)
-_LOGGED = 100  # bad videos, each in a line; later ones as `is_logged` says
+_LOGGED = 100  # bad videos, each in a line; later ones by `is_logged`
 _ALWAYS_ALLOWED = 3  # In a small catalog, one per cent is less than one video.
-# A chain of substitutes ends after this many per video. If a single video were sound, the chain
-# would meet it before that in all but two of 10^9 cases.
+# A chain of substitutes ends after this many per video. If a single video were good, the chain
+# would reach it before that in all but two of 10^9 cases.
 _ATTEMPTS = 20
 
 
@@ -72,7 +72,7 @@ class Quarantine:
 
     @property
     def avoids(self) -> bool:
-        """Whether the clips of some videos are replaced or left out."""
+        """Whether clips of some videos are replaced or left out."""
         return bool(self._avoided)
 
     def add(
@@ -80,8 +80,8 @@ class Quarantine:
     ) -> None:
         """Note that catalog entry ``video`` cannot be decoded.
 
-        ``dropped``: it is short, and the spec says "drop". ``here_only``: its other clips may be
-        sound. Raises an error if no other video is left to replace it.
+        ``dropped``: it is too short, with ``short="drop"``. ``here_only``: its other clips may be
+        good. Raises an error if no other video is left to replace it.
         """
         path = self._catalog[video].path
         self.reasons.setdefault(video, reason)
@@ -99,13 +99,14 @@ class Quarantine:
             raise self._nothing_left(reason)
 
     def path_of(self, video: int) -> str:
-        """The path of a video, as its catalog has it."""
+        """Return the path of a video, as its catalog has it."""
         return self._catalog[video].path
 
     def due(
         self, step: int, samples: Sequence[Sample], *, complete: bool = True
     ) -> VideoloadError | None:
-        """The error with which the stream stops before it hands over batch ``step``, or None.
+        """Return the error with which the stream stops before it hands over batch ``step``, or
+        None.
 
         ``samples`` make up the batch; if it is not ``complete``, they are its first ones.
         """
@@ -124,13 +125,14 @@ class Quarantine:
         return self._nothing_left("") if self._exhausted and complete else None
 
     def kept(self, samples: list[Sample]) -> list[Sample]:
-        """The samples to decode: if bad clips are left out, those that are not known to be bad."""
+        """Return the samples to decode: if bad clips are left out, those that are not known to be
+        bad."""
         if not self.skips:
             return samples
         return [sample for sample in samples if sample.video not in self._avoided]
 
     def replace(self, sample: Sample) -> Sample:
-        """The sample itself, or the first of its substitutes that is not known to be bad."""
+        """Return the sample itself, or the first of its substitutes that is not known to be bad."""
         if self.skips or self._exhausted:
             return sample
         while sample.video in self._avoided:
@@ -138,8 +140,8 @@ class Quarantine:
         return sample
 
     def instead_of(self, sample: Sample) -> Sample:
-        """What replaces a sample that could not be decoded. Raises an error if nothing seems to be
-        left."""
+        """Return the substitute for a sample that could not be decoded. Raises an error if nothing
+        seems to be left."""
         sample = self._plan.substitute(sample)
         if sample.substitution > _ATTEMPTS * (self._plan.videos + 10):
             raise self._nothing_left("")
@@ -178,5 +180,5 @@ class Quarantine:
 
 
 def _row(sample: Sample) -> tuple[int, int]:
-    """What distinguishes a sample from the others of its batch."""
+    """Return the position of a sample among the others of its batch."""
     return sample.origin, sample.crop

@@ -1,13 +1,13 @@
-"""Which clip stands where if rows have weights. Pure, by random access.
+"""The order of clips if rows have weights. Pure, by random access.
 
 Weights lie side by side on a line. An epoch of n clips takes n points of it at equal distances, and
 where the first one is, is drawn for each epoch (systematic sampling: Cochran 1977, Sampling
-Techniques). So what has the share s of all weights comes n*s times in an epoch, rounded down or up:
-a class, a row, and each of its clips.
+Techniques). So a class, a row or a clip with the share s of all weights occurs n*s times in an
+epoch, rounded down or up.
 
 In a shuffled stream, the rows of a class lie on the line in another order in each epoch. In the
-catalog's order, the points would fall into step with the rows: if files of two cameras take turns,
-all of one camera would come in an epoch, or none.
+catalog's order, the points would fall into step with the rows: if files of two cameras alternate,
+an epoch would contain all files of one camera, or none.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Weighted:
         self._line = lru_cache(_REMEMBERED)(self._line_of)
 
     def at(self, point: float, epoch: int) -> tuple[int, int]:
-        """The row and the number of the clip at a point of an epoch's line, in [0, 1)."""
+        """Return the row and the number of the clip at a point of an epoch's line, in [0, 1)."""
         order, ends = self._line(epoch if self._seed is not None else 0)
         place = min(int(np.searchsorted(ends, point, "right")), len(ends) - 1)
         begin = ends[place - 1] if place else 0.0
@@ -57,7 +57,7 @@ class Weighted:
         return int(self.videos[row]), min(int(within * clips), clips - 1)
 
     def _line_of(self, epoch: int) -> tuple[Ints, Array]:
-        """The rows in their order, and where each ends."""
+        """Return the rows in their order, and where each ends."""
         rank: Array = self.videos
         if self._seed is not None:
             drawn = shake_256(f"line:{self._seed}:{epoch}".encode()).digest(8 * (int(rank[-1]) + 1))
@@ -67,6 +67,6 @@ class Weighted:
         return order, ends / ends[-1]
 
     def any(self, number: int) -> tuple[int, int]:
-        """A clip of any row, whatever its weight."""
+        """Return a clip of any row, whatever its weight."""
         row = number % len(self.videos)
         return int(self.videos[row]), number // len(self.videos) % int(self._clips[row])

@@ -7,8 +7,8 @@ through a client's workers, or in this process. Clips of one shape are a bucket 
 a batch has one shape: the frames follow from the length of a video and the buckets, the size from
 the shape of its frames.
 
-A catalog says what its table says: where segments end, how many frames a file has, a label for each
-frame. Whether that fits is known once a file was opened. So each clip comes with the length of its
+A catalog contains the values of its table: ends of segments, numbers of frames, a label for each
+frame. Only an opened file shows whether they are right. So each clip carries the length of its
 file, which `Lengths` compares with its row.
 """
 
@@ -51,7 +51,7 @@ _ROUNDED = 0.02  # by how much whole numbers of pixels may change a shape
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 _NAMED = 3  # rows in a sentence
-_MOST = 1 << 32  # windows of a video, whoever counts them: 4 years of frames
+_MOST = 1 << 32  # windows of a video, by any count: 4 years of frames
 
 # Does a task with each row, in any order. Gives (row, result, or why there is none).
 Read = Callable[[Count, Catalog], Iterator[tuple[int, WindowCount | VideoError]]]
@@ -63,9 +63,10 @@ Read = Callable[[Count, Catalog], Iterator[tuple[int, WindowCount | VideoError]]
 def counted(
     catalog: Catalog, spec: SampleSpec, read: Read, buckets: Sequence[int] | None = None
 ) -> Catalog:
-    """The catalog, with what `count_windows` gives of each video if it does not follow from its
-    frame counts, and with the sizes of its frames if they decide and it does not have them. A video
-    that cannot be read counts as one window, or one frame, of a square: the stream will name it."""
+    """Return the catalog, with what `count_windows` gives of each video if it does not follow from
+    its frame counts, and with the sizes of its frames if they decide and it does not have them. A
+    video that cannot be read counts as one window, or one frame, of a square: the stream will name
+    it."""
     decide, sized = _do_lengths_decide(spec, buckets), has_sizes(spec)
     if not decide and not sized:
         return catalog
@@ -89,9 +90,9 @@ def counted(
 
 
 def with_native_size(catalog: Catalog, spec: SampleSpec, read: Read) -> SampleSpec:
-    """The spec with the size of the catalog's first good video, if it has no size; of several files
-    as one sample, each clip with that of its part. Raises TooManyBadVideos if none of the first is
-    good.
+    """Return the spec with the size of the catalog's first good video, if it has no size; of
+    several files as one sample, each clip with that of its part. Raises TooManyBadVideos if none of
+    the first is good.
     """
     if spec.leader.size is not None:
         return spec
@@ -124,8 +125,8 @@ def deciding(
 
 
 def windows_of(catalog: Catalog, spec: ClipSpec, videos: range) -> tuple[Ints, Ints]:
-    """The number of windows of these videos, and how many frames come after the last of each. For
-    clips of any length: how many frames those of each video have, and 0."""
+    """Return the number of windows of these videos, and how many frames follow the last of each.
+    For clips of any length: the frames of each video's clip, and 0."""
     if (counts := table_of(catalog).windows) is not None:
         windows, left = counts[:2, videos.start : videos.stop]
         return windows, left
@@ -139,8 +140,7 @@ def windows_of(catalog: Catalog, spec: ClipSpec, videos: range) -> tuple[Ints, I
 def warnings_of(
     catalog: Catalog, clip: SampleSpec, buckets: Sequence[int] | None = None
 ) -> list[str]:
-    """What a user may not mean by this catalog, this spec and these buckets: sentences for the
-    log."""
+    """Return warnings about this catalog, spec and buckets: sentences for the log."""
     spec, found = clip.leader, []
     if buckets is not None:
         lengths, _ = windows_of(catalog, spec, range(len(catalog)))
@@ -192,13 +192,13 @@ def warnings_of(
 
 
 def _lengths_suffice(catalog: Catalog, videos: range, spec: ClipSpec) -> bool:
-    """Whether frame counts decide the number of windows, and the catalog knows them."""
+    """Return whether frame counts decide the number of windows, and the catalog knows them."""
     lengths = _lengths_of(catalog)[videos.start : videos.stop]
     return hop_seconds(spec) is None and bool((lengths >= 0).all())
 
 
 def _lengths_of(catalog: Catalog) -> Ints:
-    """The frames of each row, or its steps if it has times of them; -1: not known."""
+    """Return the frames of each row, or its steps if it has times of them; -1: not known."""
     table = table_of(catalog)
     if table.steps is not None:
         return np.array([steps.count for steps in table.steps], np.int64)
@@ -206,19 +206,19 @@ def _lengths_of(catalog: Catalog) -> Ints:
 
 
 def with_windows(catalog: Catalog, windows: Ints | None) -> Catalog:
-    """The catalog, with what was counted of each video."""
+    """Return the catalog, with what was counted of each video."""
     return catalog_of(table_of(catalog).replaced(windows=windows))
 
 
 def _shown_as(catalog: Catalog, rows: Ints | slice = slice(None)) -> Ints:
-    """As which (width, height) frames of some rows are shown, int64 [2, n]; -1: the catalog does
-    not tell."""
+    """Return the display size (width, height) of some rows, int64 [2, n]; -1: not in the
+    catalog."""
     return np.stack([table_of(catalog).column(name)[rows] for name in ("width", "height")])
 
 
 def _sizes_in(catalog: Catalog, spec: SampleSpec) -> Ints:
-    """As which (width, height) the frames of each part that has one of several sizes are shown, in
-    each row: int64 [parts, 2, N]."""
+    """Return the display size (width, height) of each part with several sizes, in each row: int64
+    [parts, 2, N]."""
     shown, counts = _shown_as(catalog)[None], table_of(catalog).windows
     if counts is not None:
         shown = counts[2:].reshape(-1, 2, len(catalog))
@@ -228,7 +228,7 @@ def _sizes_in(catalog: Catalog, spec: SampleSpec) -> Ints:
 
 
 def _do_lengths_decide(spec: SampleSpec, buckets: Sequence[int] | None = None) -> bool:
-    """Whether the batches depend on the known lengths of the videos."""
+    """Return whether the batches depend on the known lengths of the videos."""
     return spec.leader.sampling == "dense" or buckets is not None
 
 
@@ -238,8 +238,8 @@ def _do_lengths_decide(spec: SampleSpec, buckets: Sequence[int] | None = None) -
 def buckets_of(
     catalog: Catalog, spec: SampleSpec, options: CheckedOptions
 ) -> dict[Shape, Ints] | None:
-    """The rows of each shape that has any, from few frames to many; those that fill no bucket have
-    none. None: the stream has one shape. Raises SpecError if no row has a shape."""
+    """Return the rows of each shape that has any, from few frames to many; those that fill no
+    bucket have none. None: the stream has one shape. Raises SpecError if no row has a shape."""
     leader, several = spec.leader, [*filter(None, map(sizes_of, spec.clips.values()))]
     if options["buckets"] is None and not several:
         return None
@@ -259,8 +259,8 @@ def buckets_of(
 
 
 def _bucketed(catalog: Catalog, leader: ClipSpec, buckets: Sequence[int]) -> Ints:
-    """The bucket of each row: the smallest that holds its frames; or with ``short="cut"`` the
-    largest that they fill, 0: they fill none."""
+    """Return the bucket of each row: the smallest that holds its frames; or with ``short="cut"``
+    the largest that they fill, 0: they fill none."""
     lengths, _ = windows_of(catalog, leader, range(len(catalog)))
     if leader.short == "cut":
         if lengths.max() < buckets[0]:
@@ -270,8 +270,8 @@ def _bucketed(catalog: Catalog, leader: ClipSpec, buckets: Sequence[int]) -> Int
 
 
 def _nearest(shown: Ints, sizes: tuple[tuple[int, int], ...]) -> Ints:
-    """The number of the size of each row, of what its frames are shown as: (width, height), int64
-    [2, N]."""
+    """Return the number of the size of each row, of what its frames are shown as: (width, height),
+    int64 [2, N]."""
     kinds, of = np.unique(shown, axis=1, return_inverse=True)
     wide = [size[::-1] for size in sizes]
     numbers = [nearest_aspect((width, height), wide) for width, height in kinds.T.tolist()]
@@ -286,7 +286,7 @@ def check_lengths(catalog: Catalog, clip: SampleSpec, options: CheckedOptions) -
     if (buckets is not None or sized) and (catalog.parts or options["balance"] is not None):
         what = "a mixture has shares" if catalog.parts else "balance= has weights"
         which = "several sizes" if buckets is None else "buckets"
-        raise SpecError(f"{what}, and with {which} each clip comes once: leave {which} out")
+        raise SpecError(f"{what}, and with {which} each clip is delivered once: omit {which}")
     if spec.short == "cut" and buckets is None:
         raise SpecError('short="cut" cuts clips to the largest of buckets= that they fill: give it')
     if not has_any_length(spec):
@@ -319,17 +319,17 @@ class Lengths:
         self._was_reported = self._has_other = self._has_other_shape = False
 
     def note(self, videos: Ints, frames: Ints, seconds: Floats, wide: Floats) -> None:
-        """The files of these videos, int64 [B], have so many frames, int64 [B], end at these
-        seconds, and are shown so many times as wide as high, float64 [B]; -1 and NaN: not known.
-        The first that has another frame count or shape than the catalog says is in the log. Raises
-        SpecError if targets per frame do not fit."""
+        """Note the frame counts, int64 [B], ends in seconds, and display aspect ratios, float64
+        [B], of the files of these videos, int64 [B]; -1 and NaN: unknown. Log the first one whose
+        frame count or shape contradicts the catalog. Raises SpecError if targets per frame do not
+        fit."""
         self._frames[videos], self._seconds[videos] = frames, seconds
         known = self._known[videos]
         other = (frames >= 0) & (known >= 0) & (known != frames)
         if other.any() and not self._has_other:
             self._has_other, at = True, int(other.argmax())
             _log.warning(
-                "%s has %d frames, and the catalog says %d, by which windows are counted",
+                "%s has %d frames, but %d in the catalog, which determines the windows",
                 self._name(int(videos[at])), frames[at], known[at],
             )  # fmt: skip
         if has_sizes(self._clip) and self._table.windows is None and not self._has_other_shape:
@@ -339,7 +339,7 @@ class Lengths:
                 self._has_other_shape, at = True, int(odd.argmax())
                 _log.warning(
                     "%s is %.3g times as wide as high, and by width and height of the catalog, "
-                    "which say the size of its clips, %.3g times", self._name(int(videos[at])),
+                    "which decide the size of its clips, %.3g times", self._name(int(videos[at])),
                     wide[at], said[at],
                 )  # fmt: skip
         for name, expected in self._expected.items():
@@ -394,8 +394,8 @@ class Lengths:
         return named(self._catalog.paths[video])
 
     def _other_windows(self, seen: Flags) -> tuple[Ints, Flags]:
-        """What was counted before any clip came, by a worker of another host perhaps; and which
-        rows have another number."""
+        """Return the numbers counted before the first clip, perhaps by a worker of another host;
+        and the rows with another number."""
         table, counted, clip = self._table, self._table.windows, self._clip.leader
         wrong = np.zeros(len(seen), bool)
         if counted is None:
@@ -410,8 +410,8 @@ class Lengths:
         return counted[0], wrong
 
     def _whole(self, seen: Flags) -> tuple[Any, Flags]:
-        """How many frames a clip takes of each row, and which are whole videos that would repeat
-        theirs; `warnings_of` knows the other rows."""
+        """Return how many frames a clip takes of each row, and which are whole videos that would
+        repeat theirs; `warnings_of` knows the other rows."""
         spec, table = self._clip.leader, self._table
         with np.errstate(divide="ignore"):  # all frames of a file may have one time
             fps = self._frames / self._seconds
@@ -422,7 +422,7 @@ class Lengths:
 
 
 def _needed_frames(spec: ClipSpec, fps: Floats | float = np.nan) -> Any:
-    """The source frames that a clip takes; with ``fps=``, of videos with these rates."""
+    """Return the source frames that a clip takes; with ``fps=``, of videos with these rates."""
     if fits_any_video(spec):
         return 1
     if spec.span == "video" or (spec.fps is not None and np.isnan(fps).all()):
@@ -433,7 +433,7 @@ def _needed_frames(spec: ClipSpec, fps: Floats | float = np.nan) -> Any:
 
 
 def _windows_in(spec: ClipSpec, frames: Ints) -> Ints:
-    """What `count_windows` gives of segments of so many ``frames``, int64 [2, N]."""
+    """Return the results of `count_windows` for segments of so many ``frames``, int64 [2, N]."""
     lengths, length_of = np.unique(frames, return_inverse=True)
     found = [
         count_windows(spec, VideoInfo(length, Fraction(1), 1, 1), (0, length))

@@ -1,7 +1,7 @@
-"""Whether the index of an AVI file is whole: it has to name all chunks of the video.
+"""Check that the index of an AVI file is complete: it must name all chunks of the video.
 
 The chunks that an index names must not overlap, and between two of them there may only be chunks
-that FFmpeg skips. Each chunk of the video must have a header that says what the index says.
+that FFmpeg skips. The header of each video chunk must match the index.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class StreamNumber(NamedTuple):
 def is_whole(
     content: Content, stream: StreamNumber, positions: Ints, sizes: Ints, rows: Bytes, others: Ints
 ) -> bool:
-    """Whether these are all chunks of an AVI's video.
+    """Return whether these are all chunks of an AVI's video.
 
     Args:
         content: The file.
@@ -51,7 +51,7 @@ def is_whole(
 
 
 def _first_chunk(content: Content) -> int:
-    """Where the list of packets begins; -1 if there is none."""
+    """Return the offset of the list of packets; -1 if there is none."""
     at = 12  # behind the name and the length of all
     for _ in range(_MAX_HOPS):
         head = content.read(at, 12)
@@ -65,8 +65,8 @@ def _first_chunk(content: Content) -> int:
 
 
 def _is_chain(content: Content, stream: StreamNumber, begins: Ints, ends: Ints, begin: int) -> bool:
-    """Whether FFmpeg skips all that lies from ``begin`` to the end of the file, except for these
-    chunks."""
+    """Return whether FFmpeg skips all that lies from ``begin`` to the end of the file, except for
+    these chunks."""
     gaps = (ends[:-1] != begins[1:]).nonzero()[0]
     if (ends[gaps] > begins[gaps + 1]).any():
         return False
@@ -93,11 +93,12 @@ def _is_chain(content: Content, stream: StreamNumber, begins: Ints, ends: Ints, 
 
 
 def _behind(content: Content, at: int, stream: StreamNumber) -> int:
-    """Where FFmpeg goes on behind a chunk; -1 if the chunk may be a packet of the stream."""
+    """Return where FFmpeg continues after a chunk; -1 if the chunk may be a packet of the
+    stream."""
     head = content.read(at, CHUNK.size)
     name, length = head[:4], int.from_bytes(head[4:], "little")
     if name in (b"LIST", b"RIFF"):
-        return at + CHUNK.size + 4  # its content comes next
+        return at + CHUNK.size + 4  # its content follows
     if name[:2].isdigit():
         number = int(name[:2])
         is_skipped = number < stream.streams and (number != stream.number or not length)

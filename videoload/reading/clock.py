@@ -1,4 +1,4 @@
-"""Times that go on where the stamps of a container start again or jump. Pure.
+"""Continuous times where the timestamps of a container restart or jump. Pure.
 
 Files that were put together of several recordings (MPEG-TS and MPEG-PS allow it, Ogg too) have the
 stamps of each. As for the ffmpeg command, a packet that should be decoded ten seconds later than
@@ -24,11 +24,11 @@ class Clock:
 
     @property
     def is_joined(self) -> bool:
-        """Whether another recording began."""
+        """Return whether another recording began."""
         return self._added != 0
 
     def time(self, dts: int | None, pts: int | None) -> int | None:
-        """When the picture of the next packet is shown."""
+        """Return when the picture of the next packet is shown."""
         if dts is not None:
             if self._last is not None:
                 step = dts - self._last

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
 
 class Report(NamedTuple):
-    """What a complete decode found, for people: ``frames`` that came out, ``refused``
-    packets, ``repaired`` frames. ``kinds``: the first frame of each kind to be scaled."""
+    """The results of a complete decode: decoded ``frames``, ``refused`` packets, ``repaired``
+    frames. ``kinds``: the first frame of each kind to be scaled."""
 
     container: str
     codec: str
@@ -64,7 +64,7 @@ class _Packet(NamedTuple):
 
 
 def decode_index(file: VideoFile, tick: Tick) -> tuple[VideoIndex, Report]:
-    """Decode the whole file once. Raises BrokenFileError if no frame comes out."""
+    """Decode the whole file once. Raises BrokenFileError if it contains no frame."""
     opened = OpenedVideo(file, strict=False)
     size, pixels = (0, 0), ""
     packets: list[_Packet] = []
@@ -108,7 +108,7 @@ def decode_index(file: VideoFile, tick: Tick) -> tuple[VideoIndex, Report]:
 
 
 def _noted(opened: OpenedVideo, packets: list[_Packet]) -> Iterator[VideoPacket]:
-    """The packets of a file, which are noted. Raises BrokenFileError."""
+    """Yield the packets of a file, which are noted. Raises BrokenFileError."""
     at, least = -1, least_bytes(opened)
     for packet in opened.packets:
         if packet.size < least:
@@ -118,13 +118,14 @@ def _noted(opened: OpenedVideo, packets: list[_Packet]) -> Iterator[VideoPacket]
         at = at if packet.pos is None else packet.pos
         if not packets and opened.decoder.context.name == "rawvideo" and is_hevc(bytes(packet)):
             raise BrokenFileError(
-                "has HEVC in a container that says raw video: `ffmpeg -vcodec hevc -i FILE -c copy "
-                "NEW.mp4` writes a file that says what it is"
+                "has HEVC in a container that declares raw video: `ffmpeg -vcodec hevc -i FILE -c "
+                "copy "
+                "NEW.mp4` writes a correct file"
             )
         packets.append(_Packet.of(opened, packet, at))
         yield packet
 
 
 def _kind(frame: VideoFrame) -> tuple[object, ...]:
-    """Whether a frame can be scaled depends on this."""
+    """Return whether a frame can be scaled depends on this."""
     return frame.width, frame.height, frame.format.name, frame.colorspace, frame.color_range

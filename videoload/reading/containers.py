@@ -49,14 +49,14 @@ class BrokenFileError(Exception):
 
 class NotedPackets:
     """A checksum of each packet that a pass over a file found, uint32 [packets]. They ``are_right``
-    until a seek has led to other packets: then nobody seeks in this file any more."""
+    until a seek has led to other packets: then this file is not seeked any more."""
 
     def __init__(self, sums: Ints) -> None:
         self.sums = sums
         self.are_right = True
 
     def have(self, packet: VideoPacket | None, number: int) -> bool:
-        """Whether the pass found this packet to have this number; None: the end."""
+        """Return whether this packet has the number of the pass; None: the end."""
         if packet is None:
             return number == len(self.sums)
         known = number < len(self.sums) and not changes_decoding(packet)
@@ -64,14 +64,14 @@ class NotedPackets:
 
 
 def checksum_of(packet: VideoPacket) -> int:
-    """A checksum of the bytes of a packet and its flags."""
+    """Return a checksum of the bytes of a packet and its flags."""
     flags = packet.size, packet.is_keyframe, packet.is_corrupt
     return crc32(memoryview(packet), crc32(repr(flags).encode()))
 
 
 def changes_decoding(packet: VideoPacket) -> bool:
-    """Whether the container tells the decoder to drop the picture, or to continue with other
-    settings: a decoder that starts later would not know them."""
+    """Return whether the container makes the decoder drop the picture or change settings: a decoder
+    that starts later would not know them."""
     return packet.is_discard or packet.has_sidedata("new_extradata")
 
 
@@ -89,7 +89,7 @@ class OpenedVideo:
         source: Source | None = None,
         decodes: bool = True,
     ) -> None:
-        """``watch``: notes how long seeking takes. ``source``: makes what FFmpeg opens.
+        """``watch``: notes how long seeking takes. ``source``: opens the file for FFmpeg.
         ``decodes``: as in `open_container`. Raises BrokenFileError, and FileReplacedError if the
         path leads to another file by now."""
         self.file = file
@@ -132,19 +132,18 @@ class OpenedVideo:
 
     @property
     def has_places(self) -> bool:
-        """Whether each packet has a place of its own in the file, as in an AVI and an MP4."""
+        """Whether each packet has its own offset in the file, as in an AVI and an MP4."""
         return self.is_avi or self.container.format.name.startswith("mov")
 
     @property
     def is_joined(self) -> bool:
-        """Whether the stamps of the packets that `display_time` was asked for started again or
-        jumped."""
+        """Whether the timestamps passed to `display_time` restarted or jumped."""
         return self._clock is not None and self._clock.is_joined
 
     def display_time(self, packet: VideoPacket) -> int | None:
-        """When the picture of a packet is shown, in units of the stream's time base. An AVI has no
-        times of display (FFmpeg guesses some), so its decoding times stand for them. Where stamps
-        may start again, the packets have to come one after the other."""
+        """Return when the picture of a packet is shown, in units of the stream's time base. An AVI
+        has no presentation times (FFmpeg guesses some), so decoding times replace them. If
+        timestamps may restart, call this for the packets in order."""
         pts = None if self.is_avi else packet.pts
         if self._clock is not None:
             return self._clock.time(packet.dts, pts)
@@ -156,8 +155,8 @@ class OpenedVideo:
         self._open()
 
     def seek_to_keyframe(self, start: KeyFrame, last: int = -1) -> VideoPacket | None:
-        """As `Video.go_to`: reads on if the packet is near, else seeks. If the seek leads
-        elsewhere, reads on from the beginning."""
+        """As `VideoReader.seek_to_keyframe`: reads on if the packet is near, else seeks. If the
+        seek leads elsewhere, reads on from the beginning."""
         ahead, packet = start.packet - self.number, None
         if self.number >= 0 and 0 <= ahead <= _NEAR:
             self.number = -1
@@ -194,8 +193,8 @@ class OpenedVideo:
         return next(islice(self.packets, start.packet, None), None)
 
     def _compared(self, sought: Iterator[VideoPacket], number: int) -> Iterator[VideoPacket]:
-        """The packets from this number on. As long as the pass found the same, those that were
-        ``sought``; then those that come when the file is read from its beginning."""
+        """Yield the packets from this number on: the ``sought`` ones while they equal those of the
+        pass, then those read from the beginning of the file."""
         assert self.noted is not None
         while self.noted.have(packet := next(sought, None), number):
             if packet is None:
@@ -207,7 +206,7 @@ class OpenedVideo:
         yield from islice(self._open_packets(), number, None)
 
     def seek(self, time: int) -> None:
-        """Seek to the last key frame at or before ``time`` (dts), as far as the container knows.
+        """Seek to the last keyframe at or before ``time`` (dts), as far as the container knows.
         Raises one of `REFUSALS`."""
         self.number = -1
         self.decoder.flush()
@@ -215,7 +214,7 @@ class OpenedVideo:
         self.packets = packets(self.container, self.stream)
 
     def reopen(self) -> OpenedVideo:
-        """As `Video.anew`."""
+        """As `VideoReader.reopen`."""
         return OpenedVideo(self.file, strict=False, noted=self.noted)
 
     def close(self) -> None:
@@ -224,8 +223,8 @@ class OpenedVideo:
 
 
 def packets(container: InputContainer, stream: VideoStream) -> Iterator[VideoPacket]:
-    """What is coded in a stream, from where the file stands on. An empty packet says that nothing
-    changes: FFmpeg's own command passes over it. The file ends where FFmpeg finds no packet of any
+    """Yield the coded packets of a stream, from the current position on. An empty packet means no
+    change: FFmpeg's own command passes over it. The file ends where FFmpeg finds no packet of any
     stream in more bytes than a picture can have: a recorder that lost power leaves zeros."""
     source, index = container.file.file, stream.index
     source.left = MOST_BETWEEN
@@ -242,8 +241,8 @@ def packets(container: InputContainer, stream: VideoStream) -> Iterator[VideoPac
 def open_container(
     file: VideoFile, *, decodes: bool = True, source: Source | None = None
 ) -> InputContainer:
-    """A file as FFmpeg opens it, by its own ``source`` or another one. Unless it ``decodes``, only
-    headers describe it: FFmpeg decodes the first picture otherwise. Raises
+    """Return a file as FFmpeg opens it, by its own ``source`` or another one. Unless it
+    ``decodes``, only headers describe it: FFmpeg decodes the first picture otherwise. Raises
     BrokenFileError."""
     more = {} if decodes else _HEADERS_ONLY
     source = source or file.ffmpeg_source
@@ -258,12 +257,12 @@ def open_container(
 
 
 def is_named_avi(file: VideoFile) -> bool:
-    """Whether its name says that it is an AVI."""
+    """Return whether its name says that it is an AVI."""
     return file.path[-4:].lower() == ".avi"
 
 
 def not_opened(error: Exception, file: VideoFile) -> BrokenFileError:
-    """The reason why a file cannot be opened: what it is, or else what FFmpeg says."""
+    """Return the reason why a file cannot be opened: its real type, or FFmpeg's message."""
     with suppress(OSError):
         if kind := kind_of(file):
             return BrokenFileError(f"is not a video that can be opened: {kind}")
@@ -283,7 +282,7 @@ def _open_as(
 
 
 def video_stream(container: InputContainer, file: VideoFile) -> VideoStream:
-    """The stream that the ffmpeg command would take. Raises BrokenFileError."""
+    """Return the stream that the ffmpeg command would take. Raises BrokenFileError."""
     covers = Disposition.attached_pic | Disposition.timed_thumbnails
     streams = [stream for stream in container.streams.video if not stream.disposition & covers]
     if not streams:
@@ -298,8 +297,8 @@ def video_stream(container: InputContainer, file: VideoFile) -> VideoStream:
 
 
 def sound_stream(container: InputContainer, video: VideoStream) -> AudioStream | None:
-    """The sound that is heard with a video; None: there is none. FFmpeg has no best one of those
-    whose rate or channels it does not know yet."""
+    """Return the audio stream that plays with a video; None: there is none. FFmpeg has no best one
+    of those whose rate or channels it does not know yet."""
     best = cast("AudioStream | None", container.streams.best("audio", related=video))
     return best or next(iter(container.streams.audio), None)
 

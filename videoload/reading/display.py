@@ -1,8 +1,8 @@
-"""How the frames of a file are shown: turned, mirrored, cut at their edges.
+"""How the frames of a file are shown: rotated, flipped, cropped.
 
 Containers contain it, and pictures of some codecs as well (H.264 and HEVC in a message, JPEG in its
-EXIF). FFmpeg joins both and returns them with a decoded frame, whatever the container, but for what
-a container cuts off.
+EXIF). FFmpeg joins both and returns them with a decoded frame, for any container, except the
+container's crop.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ _CUT = re.compile(_CUTS + rb"\x54[\xb0\xb2]", re.DOTALL)
 
 
 class Display(NamedTuple):
-    """Frames are cut by so many pixels at their left, top, right and bottom edge, then turned
-    clockwise ``turns`` times by 90 degrees, and then mirrored left to right if ``mirrored``. A
-    pixel is ``aspect`` times as wide as it is high."""
+    """Frames are cut by so many pixels at their left, top, right and bottom edge, then rotated
+    clockwise ``turns`` times by 90 degrees, and then flipped horizontally if ``mirrored``. A pixel
+    is ``aspect`` times as wide as it is high."""
 
     turns: int = 0
     mirrored: bool = False
@@ -49,7 +49,7 @@ class Display(NamedTuple):
 
 
 def display_of(opened: OpenedVideo, tick: Tick, *, begins: bool = False) -> Display:
-    """How the frames of a file are shown. ``begins``: the first packet gives the first frame."""
+    """How the frames of a file are shown. ``begins``: the first packet contains the first frame."""
     is_told = opened.container.format.name.startswith(_CONTAINERS_TELL)
     shown = Display(cut=_cut_by_container(opened) if is_told else (0, 0, 0, 0),
                     aspect=_aspect_of(opened))  # fmt: skip
@@ -60,8 +60,8 @@ def display_of(opened: OpenedVideo, tick: Tick, *, begins: bool = False) -> Disp
 
 
 def _orientation(opened: OpenedVideo, tick: Tick, *, begins: bool) -> tuple[int, bool]:
-    """How to turn and mirror the first frame. PyAV keeps a frame whose side data was asked for, so
-    this frame is of another decoder."""
+    """Return the rotation and flip of the first frame. PyAV holds a frame whose side data was read,
+    so this frame is from another decoder."""
     is_told = opened.container.format.name.startswith(_CONTAINERS_TELL)
     # Opened by its headers alone, a file takes a ninth of the time. If no other packet follows, a
     # decoder holds no frame back. Both take a tenth off the first clip of an H.264 MP4.
@@ -78,21 +78,21 @@ def _orientation(opened: OpenedVideo, tick: Tick, *, begins: bool) -> tuple[int,
 
 
 def _is_same(one: OpenedVideo, other: OpenedVideo) -> bool:
-    """Whether FFmpeg takes a file for the same, and the same stream of it."""
+    """Return whether FFmpeg takes a file for the same, and the same stream of it."""
     return (one.container.format.name, one.stream.index) == (
         other.container.format.name, other.stream.index,
     )  # fmt: skip
 
 
 def _aspect_of(opened: OpenedVideo) -> Fraction:
-    """The shape of pixels, of the container or else of the codec, as players take it. What no
-    picture has is a broken header."""
+    """Return the shape of pixels, of the container or else of the codec, as players take it. What
+    no picture has is a broken header."""
     sar: Fraction | None = opened.stream.sample_aspect_ratio
     return sar if sar is not None and _LEAST_ASPECT <= sar <= 1 / _LEAST_ASPECT else Fraction(1)
 
 
 def orientation_of(frame: VideoFrame) -> tuple[int, bool]:
-    """How to turn and mirror a frame."""
+    """Return the rotation and flip of a frame."""
     try:
         found = frame.side_data
     except ValueError:  # PyAV cannot name some of it
@@ -117,7 +117,8 @@ def orientation_of(frame: VideoFrame) -> tuple[int, bool]:
 
 
 def _cut_by_container(opened: OpenedVideo) -> tuple[int, int, int, int]:
-    """What a container cuts off. PyAV does not return it, but a copy of the file's header does."""
+    """Return the container's crop. PyAV does not return it, but a copy of the file's header
+    does."""
     header = io.BytesIO()
     with suppress(*REFUSALS), av.open(header, "w", format="matroska") as empty:
         copy = empty.add_stream_from_template(opened.stream, opaque=True)  # without an encoder

@@ -34,7 +34,7 @@ _PARAMETERS = (
     "extradata", "width", "height", "pix_fmt", "codec_tag", "bits_per_coded_sample", "colorspace",
     "color_range", "color_primaries", "color_trc",
 )  # fmt: skip
-REORDERS = "reorder_depth"  # told beside these, if no demuxer is asked: pictures held back
+REORDERS = "reorder_depth"  # also set, if there is no demuxer: pictures held back
 _FRAMES_HELD = 6  # by a decoder, as a guess
 # What FFmpeg, and PyAV with strange files, answer with.
 REFUSALS = (av.error.FFmpegError, OSError, ValueError, LookupError, ArithmeticError)
@@ -55,13 +55,13 @@ class FrameDecoder:
 
     @classmethod
     def create(cls, codec: str, parameters: Mapping[str, Any], *, strict: bool) -> Self:
-        """A decoder by FFmpeg's name of it, for what `container_parameters` returned."""
+        """Return a decoder by FFmpeg's name of it, for what `container_parameters` returned."""
         return cls(_context(codec, parameters), parameters, strict=strict)
 
     def _set_up(self, context: VideoCodecContext) -> None:
         context.thread_type = "NONE"
         context.thread_count = 1
-        # The IDCT stays FFmpeg's choice: Xvid files ask for Xvid's own, and drift with any other.
+        # The IDCT stays FFmpeg's choice: Xvid files need Xvid's own, and drift with any other.
         context.flags |= _FLAGS  # as an option, in words, FFmpeg takes 40 microseconds to read them
         context.options = _STRICT if self.is_strict else _TOLERANT
         self.context = context
@@ -85,7 +85,7 @@ class FrameDecoder:
 
     @contextmanager
     def skipping_b_pictures(self) -> Iterator[None]:
-        """Packets that come meanwhile are read as far as their picture's header, if that is a
+        """Within the context, packets are read as far as their picture's header, if that is a
         B-picture."""
         self.context.skip_frame = "NONREF"
         try:
@@ -94,7 +94,7 @@ class FrameDecoder:
             self.context.skip_frame = "DEFAULT"
 
     def decode(self, packet: VideoPacket | None) -> list[VideoFrame]:
-        """The frames that come out after a packet; None brings those that are held back. Raises one
+        """Yield the frames that a packet outputs; None flushes those that are held back. Raises one
         of `REFUSALS` if the decoder refuses the packet."""
         self.used = True
         if self._has_tables and packet is not None:
@@ -112,8 +112,8 @@ class FrameDecoder:
 
 
 def container_parameters(context: VideoCodecContext) -> dict[str, Any]:
-    """The parameters that a container gives a decoder that has decoded nothing; without a tag that
-    is not ASCII, which PyAV can neither return nor take."""
+    """Return the parameters that a container gives a decoder that has decoded nothing; without a
+    tag that is not ASCII, which PyAV can neither return nor take."""
     parameters = {}
     for name in _PARAMETERS:
         try:
@@ -125,7 +125,7 @@ def container_parameters(context: VideoCodecContext) -> dict[str, Any]:
 
 def _context(codec: str, parameters: Mapping[str, Any]) -> VideoCodecContext:
     context = cast(VideoCodecContext, VideoCodecContext.create(_codec(codec), "r"))
-    for name in (*_PARAMETERS, REORDERS):  # nothing else, whatever an index says
+    for name in (*_PARAMETERS, REORDERS):  # nothing else, for any index
         if name in parameters:
             setattr(context, name, parameters[name])
     return context
@@ -137,7 +137,7 @@ def _codec(name: str) -> Codec:
 
 
 def checksum(frame: VideoFrame) -> int:
-    """The CRC of the visible pixels of a frame, its size and format."""
+    """Return the CRC of the visible pixels of a frame, its size and format."""
     pixels = frame.format.name
     total = crc32(f"{pixels} {frame.width} {frame.height}".encode())
     for i, pixel_bits in enumerate(_plane_bits(pixels)):
@@ -152,10 +152,10 @@ def checksum(frame: VideoFrame) -> int:
 
 @cache
 def _plane_bits(pixels: str) -> tuple[int, ...]:
-    """Bits that a pixel takes in each plane."""
+    """Return bits that a pixel takes in each plane."""
     layout = av.VideoFormat(pixels)
     if pixels == "pal8":
-        return 8, 32  # indices, colours
+        return 8, 32  # indices, colors
     if not layout.is_planar:
         return (layout.padded_bits_per_pixel,)
     bits = [0] * 4

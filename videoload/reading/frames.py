@@ -1,23 +1,22 @@
-"""Frames of a video by their numbers.
+"""Read frames of a video by number.
 
-A frame has the number that the order of the file gives to its packet. Nothing is counted that comes
-out of a decoder.
+A frame has the number that the order of the file gives to its packet. Output of a decoder is never
+counted.
 
-**First strictly.** Decoding begins at the last key frame at or before the wanted frame, and the
-decoder refuses everything that is not as it should be. A frame is right if all packets up to its
-own have given their frames, and none of them is damaged: a damaged picture may come out after the
-pictures that refer to it, which do not say so. While there is no complaint, all ways to a frame
-give the same pixels.
+**First strictly.** Decoding begins at the last keyframe at or before the requested frame, and the
+decoder rejects all damage. A frame is right if all packets up to its own have output their frames,
+and none of them is damaged: a damaged picture may be output after the pictures that refer to it,
+which are not marked. While there is no complaint, all ways to a frame give the same pixels.
 
-**Non-reference pictures are left out** if they are not wanted. Nothing else changes without
-them, as long as nothing is damaged.
+**Non-reference pictures are skipped** if they are not requested. Nothing else changes without them,
+as long as nothing is damaged.
 
-**After a complaint, one canonical route**: for each group of pictures, a fresh and tolerant decoder
-takes the packets from its key frame to the one of the wanted frame, and leaves out all
-non-reference pictures, but for a wanted one, which is decoded as if alone. It skips what it refuses
-and keeps what it repairs. A picture that it refuses keeps its number and shows the picture before
-it, of those that came out. If only a complete decode gave the order, the route begins at the
-beginning of the file, and each frame must have its checksum.
+**After a complaint, one canonical route**: for each GOP, a new, tolerant decoder decodes the
+packets from its keyframe to that of the requested frame, and skips all non-reference pictures,
+except a requested one, which is decoded as if alone. It skips rejected packets and uses repaired
+pictures. A rejected picture still counts, and shows the previous one that was output. If only a
+complete decode gave the order, the route begins at the beginning of the file, and each frame must
+have its checksum.
 
 So what is decoded depends on the bytes of the file alone, and not on what was decoded before or by
 which worker. Everything runs in one thread.
@@ -45,16 +44,16 @@ if TYPE_CHECKING:
 
 Use = Callable[[int, VideoFrame], None]  # takes a frame by its ordinal
 
-# Decoders that complain of damaged pictures, and show in none what their memory held before, or
-# what the pictures before a key frame left behind. So they go on at another key frame, and their
-# frames may be kept while they decode. All others are rebuilt for each group, and keep none.
+# Decoders that report damaged pictures, and never show old content of their memory, or remains of
+# pictures before a keyframe. So they continue at another keyframe, and their frames may be held
+# while they decode. All others are rebuilt for each GOP, and hold none.
 _CLEAN = {"h264", "libdav1d", "mjpeg", "rawvideo"}
 _AT_ONCE, _EARLIER = 16, 8  # packets behind a start, and starts before it
 _MAX_GROUPS = 64  # are searched for a picture in the place of one that is refused
 
 
 class StaleIndexError(Exception):
-    """The file is not the one that the index was made from."""
+    """The file is not the indexed one."""
 
 
 class _ComplaintError(Exception):
@@ -79,13 +78,13 @@ def read_frames(
     extra: Collection[int] = (),
     position: ReadPosition | None = None,
 ) -> bool:
-    """Call ``use`` with each frame of these ordinals (rising), in one pass over the file. After a
-    complaint, call it again with all of them. Returns whether there was no complaint, so that
+    """Call ``use`` with each frame of these ordinals (increasing), in one pass over the file. After
+    a complaint, call it again with all of them. Returns whether there was no complaint, so that
     ``opened`` may be used again.
 
     ``extra``: further frames, used only if there is no complaint. ``position``: where the last call
-    has ended. Raises BrokenFileError if no frame comes out, StaleIndexError
-    if it is not the file indexed.
+    has ended. Raises BrokenFileError if there is no frame, StaleIndexError if it is not the indexed
+    file.
     """
     places = [None] if position is None else [position, None]
     try:
@@ -145,10 +144,10 @@ def _read_strictly(
 def _runs(
     video: VideoReader, order: FrameTable, wanted: list[int]
 ) -> Iterator[tuple[int, list[int], list[range]]]:
-    """The frames that are decoded in one go: the group where they begin, their ordinals, and the
-    packets between that are left out. They are of one group; but a key frame of MPEG-4 without
-    B-VOPs needs no flushed decoder, so there they are also of those that follow (to flush it three
-    times takes 2 % of UCF-101's clips)."""
+    """Yield the frames that are decoded together: the GOP where they begin, their ordinals, and the
+    packets between that are skipped. They are of one GOP; but a keyframe of MPEG-4 without B-VOPs
+    needs no flushed decoder, so there they include following GOPs (to flush it three times takes 2
+    % of UCF-101's clips)."""
     goes_on = order.is_proven and order.ordinals is None and video.decoder.context.name == "mpeg4"
     run: tuple[int, list[int], list[range]] | None = None
     before = -2
@@ -201,12 +200,12 @@ def _show_group(
     tick: Tick,
     gaps: Sequence[range] = (),
 ) -> Iterator[tuple[int, VideoFrame]]:
-    """Decode a group of pictures from its key frame to packet ``last``, without the packets in the
-    ``gaps``; then all that these packets give comes out.
+    """Decode a GOP from its keyframe to packet ``last``, without the packets in the ``gaps``, and
+    output all frames of these packets.
 
-    Pictures that are neither wanted nor referred to are not decoded. A tolerant decoder gives all
-    others. A strict one gives the wanted frames (if it `_is_clean`, each when all packets before
-    its own have given theirs or were left out); if one is damaged or missing, it raises
+    Non-reference pictures that are not requested are not decoded. A tolerant decoder gives all
+    others. A strict one outputs the requested frames (if it `_is_clean`, each when all packets
+    before its own have output theirs or were skipped); if one is damaged or missing, it raises
     _ComplaintError or one of `REFUSALS`.
     """
     start, proven = order.start(group), order.is_proven
@@ -219,16 +218,18 @@ def _show_group(
     is_clean = _is_clean(decoder.context.name, order)
     if proven and decoder.used and not is_clean:
         decoder.renew()
-    came = order.leading(start, last).union(*gaps)  # packets whose frames came, or will not come
+    # packets whose frames were output, or will not be
+    came = order.leading(start, last).union(*gaps)
     complete = start.packet  # all packets before it have given their frames
-    left: deque[tuple[int, int, VideoFrame]] = deque()  # wanted frames that came out, by packet
+    # requested frames that were output, by packet
+    left: deque[tuple[int, int, VideoFrame]] = deque()
     missing = len(wanted)
     packets: Iterator[VideoPacket] = chain((first,), _up_to(last, video, gaps))
     if order.non_reference is not None or decoder.context.name == "h264":
         packets = _needed(video, order, packets, wanted, came)
     for number, frame in decode_packets(video, packets, tick):
         ordinal = order.ordinal(number)
-        if ordinal >= start.ordinal:  # others may refer to pictures before the key frame
+        if ordinal >= start.ordinal:  # others may refer to pictures before the keyframe
             if not strict:
                 if number not in came:
                     yield ordinal, frame
@@ -248,7 +249,7 @@ def _show_group(
 
 
 def _up_to(last: int, video: VideoReader, gaps: Iterable[range]) -> Iterator[VideoPacket]:
-    """The packets up to number ``last``, without those in the gaps."""
+    """Yield the packets up to number ``last``, without those in the gaps."""
     for gap in gaps:
         yield from islice(video.packets, gap.start - video.number)
         next(islice(video.packets, len(gap), len(gap)), None)
@@ -257,9 +258,10 @@ def _up_to(last: int, video: VideoReader, gaps: Iterable[range]) -> Iterator[Vid
 
 
 def _is_clean(codec: str, order: FrameTable) -> bool:
-    """Whether a decoder is one of `_CLEAN`. FFmpeg's MPEG-4 counts how often pictures ended without
-    padding, and then takes a wrong end for a right one; of sound pictures, only B-VOPs end so.
-    (Where there are none, a new decoder for each group would cost 4 % of UCF-101's clips.)"""
+    """Return whether a decoder is one of `_CLEAN`. FFmpeg's MPEG-4 counts how often pictures ended
+    without padding, and then takes a wrong end for a right one; of undamaged pictures, only B-VOPs
+    end so. (Where there are none, a new decoder for each group would cost 4 % of UCF-101's
+    clips.)"""
     return codec in _CLEAN or (codec == "mpeg4" and order.ordinals is None)
 
 
@@ -270,8 +272,8 @@ def _needed(
     wanted: Collection[int],
     left_out: set[int],
 ) -> Iterator[VideoPacket]:
-    """The packets without unwanted non-reference pictures; their numbers are
-    added to ``left_out``. Leading pictures of H.264 are in it before: they may lack references."""
+    """Yield the packets without unwanted non-reference pictures; their numbers are added to
+    ``left_out``. Leading pictures of H.264 are in it before: they may lack references."""
     decoder, until = video.decoder, -1  # packets before this number are left out
     codec, extradata = decoder.context.name, decoder.parameters.get("extradata") or b""
     for packet in packets:
@@ -309,11 +311,11 @@ def read_canonically(
 def _read_from_the_beginning(
     video: VideoReader, order: FrameTable, left: deque[int], use: Use, tick: Tick
 ) -> None:
-    """Decode as when the index was made. Raises StaleIndexError, BrokenFileError."""
+    """Decode as for the index. Raises StaleIndexError, BrokenFileError."""
     assert order.sums is not None
     with closing(video.reopen()) as fresh:
         ordinals = iter(range(order.frames))
-        for _, frame in decode_packets(fresh, fresh.packets, tick):  # `zip` would keep a frame
+        for _, frame in decode_packets(fresh, fresh.packets, tick):  # `zip` would hold a frame
             at = next(ordinals, -1)
             if at == left[0]:
                 if checksum(frame) != order.sums[at]:
@@ -347,9 +349,9 @@ class _Groups:
     def _show_together(
         self, group: int, last: int, left: list[int], sums: dict[int, int], use: Use
     ) -> list[int]:
-        """Show non-reference pictures in one pass, as if each were decoded alone. So it is
-        if all others come out as they do without them (``sums``: their checksums), and nothing is
-        refused or damaged that was not. Returns those that are still to be shown."""
+        """Show non-reference pictures in one pass, as if each were decoded alone. So it is if all
+        others equal those of a pass without them (``sums``: their checksums), and no other packet
+        is rejected or damaged. Returns those that are still to be shown."""
         shown, refused = set(), self._refused
         with closing(self._video.reopen()) as video:
             for ordinal, frame in _show_group(video, self._order, group, last, left, self._tick):
@@ -364,8 +366,8 @@ class _Groups:
         return [ordinal for ordinal in left if ordinal not in shown]
 
     def _show_other(self, group: int, ordinal: int, use: Use) -> None:
-        """Show one that did not come out with others, or the picture before it. It may be left out
-        beside others, or a later packet may have kept it from coming out."""
+        """Show one that was not output with others, or the picture before it. It may have been
+        skipped beside others, or a later packet may have suppressed it."""
         came = self._decode(group, [ordinal], use)
         if ordinal in came:
             return
@@ -385,7 +387,7 @@ class _Groups:
         raise BrokenFileError("has no frame that can be decoded")
 
     def _decodable(self, group: int) -> list[int]:
-        """The first and the last frame that come out of a group, or none. The answer is kept: it
+        """Return the first and the last frame that a GOP outputs, or none. The answer is cached: it
         takes long, and each clip of a damaged part needs it."""
         known = self._order.decodable
         if group not in known:
@@ -397,9 +399,9 @@ class _Groups:
     def _decode(
         self, group: int, wanted: Sequence[int], use: Use, sums: dict[int, int] | None = None
     ) -> set[int]:
-        """Decode a group up to the last wanted frame, or to its end. Returns what came out. A
-        non-reference picture comes out only if it is wanted alone: what it leaves behind in
-        the decoder would change what is made of damaged ones."""
+        """Decode a GOP up to the last requested frame, or to its end. Return the frames. A
+        non-reference picture is output only if it is requested alone: its remains in the decoder
+        would change damaged ones."""
         alone = wanted if len(wanted) == 1 else ()
         last = max(map(self._order.packet, wanted), default=self._order.last_packet(group))
         came = set()

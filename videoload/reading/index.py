@@ -1,10 +1,10 @@
-"""What is known of a video file: how many frames, in which order, and where decoding can start.
+"""The index of a video file: the number of frames, their order, and where decoding can start.
 
-**Frame i is the i-th picture in display order: the i-th frame that a complete sequential decode
-outputs.** Headers and time stamps can be wrong about it. If container index, packet sizes and the
-headers of all pictures prove which frames the packets give (see `bitstreams.proofs`), nothing is
-decoded. If they do not, one complete decode finds out. It keeps a checksum of every frame, and each
-frame that comes out later must have that checksum.
+**Frame i is the i-th frame, in presentation order, of a complete sequential decode.** Headers and
+timestamps can be wrong about it. If container index, packet sizes and the headers of all pictures
+prove which frames the packets give (see `bitstreams.proofs`), nothing is decoded. If they do not,
+one complete decode finds out. It stores a checksum of every frame, and each frame decoded later
+must have that checksum.
 
 An index depends only on the bytes of the file. It is found out once on a host (see `indexes`).
 """
@@ -39,12 +39,12 @@ from videoload.stopwatch import Stopwatch
 from videoload.storage.content import Content
 from videoload.storage.files import FIRST_BYTES, Tick, VideoFile
 
-_SLACK_BYTES = 4096  # around packets: headers, a few packets of sound
+_SLACK_BYTES = 4096  # around packets: headers, a few packets of audio
 _MOST_PIXELS = 64 << 20  # of a frame; decoders refuse more
 _MOST_ASPECT = 256  # of a pixel
 _LATE_S = 0.25  # a label's time is seldom more exact
 _MOST_S = 10**12  # more is no time
-_MAX_KNOWN = 256  # headers: the files of a data set are made by few encoders
+_MAX_KNOWN = 256  # headers: the files of a dataset have few encoders
 
 _late = RateLimitedLog(Log(__name__))
 
@@ -65,8 +65,8 @@ class VideoIndex(NamedTuple):
     opening: Sequence[tuple[int, int]] = ()
 
     def prefetch(self, file: VideoFile, frames: Iterable[int]) -> None:
-        """Ask for what these frames need of a file on another host: they are needed soon. A small
-        file comes whole: other clips need the rest of it."""
+        """Prefetch the bytes that these frames need of a file on another host. A small file is
+        fetched whole: other clips need the rest of it."""
         if file.fetches:
             opening = self.opening if self.placed is None else ()
             is_small = file.size <= FIRST_BYTES
@@ -75,8 +75,8 @@ class VideoIndex(NamedTuple):
             )
 
     def byte_ranges(self, frames: Iterable[int], size: int) -> list[tuple[int, int]]:
-        """Where the packets for these frames are, as far as the index knows, in a file of ``size``
-        bytes: those from the key frame before each frame to its own."""
+        """Return the byte ranges of the packets for these frames, as far as the index knows, in a
+        file of ``size`` bytes: those from the keyframe before each frame to its own."""
         if self.noted is not None and not self.noted.are_right:
             return []
         lasts: dict[int, int] = {}
@@ -91,7 +91,7 @@ class VideoIndex(NamedTuple):
         return found
 
     def _end(self, group: int, last: int, size: int) -> int:
-        """Where a packet of a group ends, or else the group."""
+        """Return the end of a packet in a GOP, or that of the GOP."""
         following = last + 1
         if self.positions is None:
             if group + 1 == len(self.order.starts):
@@ -129,7 +129,7 @@ class VideoIndex(NamedTuple):
 
     @classmethod
     def from_bytes(cls, data: bytes) -> VideoIndex:
-        """The reverse of `to_bytes`. Raises ValueError for what it cannot have made."""
+        """Return the reverse of `to_bytes`. Raises ValueError for what it cannot have made."""
         try:
             stored = _STORED.decode(data)
         except msgspec.MsgspecError as error:  # other code wrote it
@@ -150,9 +150,8 @@ class VideoIndex(NamedTuple):
         )  # fmt: skip
 
     def check(self, size: int) -> None:
-        """Check an index that somebody else may have written, of a file of ``size`` bytes: whatever
-        it says of frames, it leads to no place outside the file, and to no memory beyond what such
-        a file can take. Raises ValueError."""
+        """Check an index of another user for a file of ``size`` bytes: it must not lead outside the
+        file, or to more memory than such a file can take. Raises ValueError."""
         info, order, placed, positions = self.info, self.order, self.placed, self.positions
         frames, places = order.frames, order.starts.astype(np.int64)
         noted, sizes = self.noted and self.noted.sums, placed and placed.sizes
@@ -194,7 +193,7 @@ class VideoIndex(NamedTuple):
         try:
             FrameDecoder.create(placed.codec, placed.parameters, strict=True)
         except Exception as error:  # PyAV has many kinds
-            raise ValueError(f"no decoder can be made: {error}") from None
+            raise ValueError(f"no decoder can be created: {error}") from None
 
 
 def _agreed(arrays: Sequence[Any]) -> int | None:
@@ -219,7 +218,7 @@ def _steps(numbers: Ints) -> Ints:
 
 
 def _before(sizes: Ints) -> Ints:
-    """The bytes of all packets before each."""
+    """Return the bytes of all packets before each."""
     ends: Ints = sizes.cumsum(dtype=np.int64)
     return ends - sizes
 
@@ -265,7 +264,7 @@ class KnownHeaders:
         )
 
     def index_of(self, avi: PlainAvi, content: Content) -> VideoIndex | None:
-        """The index of such a file, if FFmpeg need not open it."""
+        """Return the index of such a file, if FFmpeg need not open it."""
         if avi.headers not in self._known:
             return None
         info, packets, base = self._known[avi.headers]
@@ -300,22 +299,21 @@ def find_index(
     watch: Stopwatch | None = None,
     headers: KnownHeaders | None = None,
 ) -> tuple[VideoIndex | None, VideoReader | None]:
-    """The index of a file, if it can be known without decoding; and the file, if it is open and can
-    be used for decoding. ``headers``: of files that were asked for before. Raises BrokenFileError,
-    OSError."""
+    """Return the index of a file, if headers prove it; and the file, if it is open and can be used
+    for decoding. ``headers``: of files requested before. Raises BrokenFileError, OSError."""
     watch, headers = watch or Stopwatch(), headers or KnownHeaders()
     with closing(Content(file)) as content:
         avi = read_plain_avi(content.in_memory()) if is_named_avi(file) else None
         if avi is not None and (index := headers.index_of(avi, content)) is not None:
             return index, None
-        # Of an AVI, FFmpeg is asked for its header and its index alone.
+        # For an AVI, FFmpeg only reads header and index.
         source = content.ffmpeg_source if is_named_avi(file) else None
         with watch.phase("open"):
             opened = OpenedVideo(file, watch=watch, source=source)
         index = prove_index(opened, content, tick)
         if avi is not None and index is not None:
             headers.note(avi, index, opened.stream.time_base)
-    # No decoder is made yet: its memory would be cold when the time for it comes.
+    # No decoder is created yet: its memory would be cold when it is used.
     if index is not None and index.placed is not None:
         opened.close()
         return index, None
@@ -323,10 +321,10 @@ def find_index(
 
 
 def prove_index(opened: OpenedVideo, content: Content, tick: Tick) -> VideoIndex | None:
-    """The index of a file that FFmpeg has just opened, if it can be known without decoding.
+    """Return the index of a file that FFmpeg has just opened, if it can be known without decoding.
     ``content``: its bytes. Raises OSError."""
     context = opened.decoder.context
-    # A palette may come with any packet: a seek would lose it.
+    # Any packet may contain a palette: a seek would lose it.
     if context.pix_fmt in (None, "pal8") or not (context.width and context.height):
         return None
     table = read_packets(opened, content, tick)
@@ -358,7 +356,7 @@ def _index(
 def info_of_file(
     opened: OpenedVideo, frames: int, size: tuple[int, int], timing: Timing, display: Display
 ) -> VideoInfo:
-    """What a clip depends on, of a file whose frames are decoded to this (width, height)."""
+    """Return the metadata of a file whose frames are decoded to this (width, height)."""
     turns, mirrored, (left, top, right, bottom), _ = display
     rate, times, begins = timing
     late = _late_of(opened, begins)
@@ -369,9 +367,9 @@ def info_of_file(
 
 
 def _late_of(opened: OpenedVideo, begins: Fraction | None) -> Fraction:
-    """How many seconds after the beginning of the file, which is its audio's perhaps, the picture
-    begins. A player counts from the first of them, and rows from the first frame: the log says so.
-    What lies before 0 is no beginning: players do not play it (an encoder's delay)."""
+    """Return how many seconds the first frame begins after the file, perhaps after its audio. A
+    player counts from the beginning of the file, rows from the first frame: the log names such
+    files. Times before 0 do not count: players skip them (an encoder's delay)."""
     start = opened.container.start_time  # of all streams, in microseconds
     if start is None or begins is None or opened.is_joined:
         return Fraction()

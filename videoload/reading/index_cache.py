@@ -34,8 +34,8 @@ class IndexCache:
         )
 
     def get(self, path: str, file: VideoFile, *, wait: bool = True) -> VideoIndex | None:
-        """The index of a file, if it is known and the file has not changed. ``wait``: for the index
-        of the set, if it is on its way."""
+        """Return the index of a file, if it is known and the file has not changed. ``wait``: for
+        the index of the set, if it is on its way."""
         known = self._known.get(path)
         if known is not None and known.identity == file.identity:
             return known.found
@@ -50,7 +50,7 @@ class IndexCache:
         return index
 
     def put(self, path: str, file: VideoFile, index: VideoIndex) -> None:
-        """Keep an index."""
+        """Store an index."""
         self._keep(path, _Known(file.identity, index, recalled=False))
         self._rows.put(path, file, index.to_bytes())
 
@@ -60,7 +60,7 @@ class IndexCache:
 
     def forget(self, path: str, wrong: VideoIndex) -> bool:
         """Forget an index that has turned out wrong. Returns whether another try may be right: the
-        index came from an earlier process, or has been replaced since."""
+        index is from an earlier process, or has been replaced since."""
         known = self._known.get(path)
         if known is not None and known.found is not wrong:
             return True

@@ -25,8 +25,8 @@ _LONG_S = 1.0  # a complete decode that takes longer is worth a warning
 
 
 class Indexes:
-    """The indexes of the videos below one root. An index is taken from the cache, or else proven,
-    or else made by a complete decode."""
+    """The indexes of the videos below one root. An index is read from the cache, or proven from
+    headers, or created by a complete decode."""
 
     def __init__(self, folders: CacheDirectories, storage: Storage, watch: Stopwatch) -> None:
         """``folders``: the cache on disk, and the index of the set."""
@@ -48,7 +48,7 @@ class Indexes:
         storage.keep(self._rows)
 
     def find(self, path: str, file: VideoFile, tick: Tick) -> tuple[VideoIndex, VideoReader | None]:
-        """The index of a file, and the file if it is open now. Raises VideoError."""
+        """Return the index of a file, and the file if it is open now. Raises VideoError."""
         index = self._cache.get(path, file)
         if index is not None:
             return index, None
@@ -76,7 +76,7 @@ class Indexes:
         return index, opened
 
     def report(self, path: str, file: VideoFile, tick: Tick) -> tuple[VideoIndex, Report]:
-        """The index of a file, and what a complete decode found. Raises VideoError."""
+        """Return the index of a file, and what a complete decode found. Raises VideoError."""
         try:
             index, opened = find_index(file, tick)
             if opened is not None:

@@ -1,4 +1,4 @@
-"""What the header of an MP4 or MOV says, its box ``moov``. Pure, but for reading it."""
+"""Parse the header of an MP4 or MOV, its box ``moov``. Pure, except for reading it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _DESCRIPTIONS = re.compile(b"stsd....(....)", re.DOTALL)  # how many of them
 
 
 def read_moov(content: Content) -> bytes:
-    """What is in the box; nothing if it is not among the first boxes. Raises OSError."""
+    """Return the content of the box; nothing if it is not among the first boxes. Raises OSError."""
     at = 0
     for _ in range(_MAX_BOXES):
         head = content.read(at, 16)
@@ -35,14 +35,14 @@ def read_moov(content: Content) -> bytes:
 
 
 def has_one_description(moov: bytes) -> bool:
-    """Whether it says only once for each track how to decode it."""
+    """Return whether each track has only one sample description."""
     counts = _DESCRIPTIONS.findall(moov)
     return bool(counts) and set(counts) == {b"\0\0\0\1"}
 
 
 def display_offsets(moov: bytes, track: int, samples: int) -> Ints | None:
-    """How long after its decoding time each sample of a track is shown, int64 [samples], but for
-    the same time for all; None if that is not clear."""
+    """Return how long after its decoding time each sample of a track is shown, int64 [samples], but
+    for the same time for all; None if that is not clear."""
     for begin, end in _boxes(moov, b"trak", 0, len(moov)):
         [(at, _), *_] = [*_boxes(moov, b"tkhd", begin, end), (len(moov), 0)]
         number = at + (20 if moov[at : at + 1] == b"\1" else 12)
@@ -65,7 +65,8 @@ def display_offsets(moov: bytes, track: int, samples: int) -> Ints | None:
 
 
 def _boxes(data: bytes, kind: bytes, at: int, end: int) -> Iterator[tuple[int, int]]:
-    """Where the contents of the boxes of a kind begin and end, of those from ``at`` to ``end``."""
+    """Yield where the contents of the boxes of a kind begin and end, of those from ``at`` to
+    ``end``."""
     for _ in range(_MAX_BOXES):
         size = int.from_bytes(data[at : at + 4], "big")
         if size < _BOX_BYTES or at + _BOX_BYTES > end:

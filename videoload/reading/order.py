@@ -26,8 +26,8 @@ class FrameTable:
         sums: A checksum for each frame, int64 [frames], if headers do not prove the order: then a
             frame is right if it has its checksum.
         unreferenced: As `Pictures.non_reference`.
-        decodable: The first and the last frame of groups that come out although the file is
-            damaged, or none. It is found out where it is needed.
+        decodable: The first and the last frame that a damaged GOP still outputs, or none. It is
+            found out where it is needed.
     """
 
     def __init__(
@@ -48,57 +48,58 @@ class FrameTable:
 
     @property
     def is_proven(self) -> bool:
-        """Whether headers prove it."""
+        """Return whether headers prove it."""
         return self.sums is None
 
     @cached_property
     def keys(self) -> bytes | None:
-        """As `VideoInfo.keys`: where groups begin, and the beginning of the file."""
+        """As `VideoInfo.keys`: the first frames of GOPs, and of the file."""
         keys = np.unique([0, *self._firsts])
         return None if len(keys) == self.frames else keys.astype(np.int64).tobytes()
 
     def group_of(self, ordinal: int) -> int:
-        """The number of the group that a frame is in; -1 before the first group."""
+        """Return the number of the group that a frame is in; -1 before the first group."""
         return bisect_right(self._firsts, ordinal) - 1
 
     def start(self, group: int) -> KeyFrame:
-        """Where a group starts."""
+        """Return the start of a GOP."""
         return KeyFrame(*self.starts[group].tolist()) if group >= 0 else _BEGINNING
 
     def end(self, group: int) -> int:
-        """The ordinal after the last frame of a group."""
+        """Return the ordinal after the last frame of a group."""
         return [*self._firsts[group + 1 : group + 2], self.frames][0]
 
     def members(self, group: int) -> range:
-        """The ordinals of the frames of a group."""
+        """Return the ordinals of the frames of a group."""
         return range(self.start(group).ordinal, self.end(group))
 
     def ordinal(self, packet: int) -> int:
-        """The frame that a packet gives, -1 for none."""
+        """Return the frame that a packet gives, -1 for none."""
         if self.ordinals is None:
             return packet if packet < self.frames else -1
         return self.ordinals.item(packet) if 0 <= packet < len(self.ordinals) else -1
 
     def leading(self, start: KeyFrame, last: int) -> set[int]:
-        """The packets from a key frame up to number ``last`` that give no frame, or one that is
-        shown before it."""
+        """Return the packets from a keyframe up to number ``last`` that contain no frame, or one
+        that is shown before it."""
         if self.ordinals is None:
             return set()
         before = self.ordinals[start.packet : last + 1] < start.ordinal
         return {*(before.nonzero()[0] + start.packet).tolist()}
 
     def left_out(self, packet: int, wanted: Collection[int]) -> int:
-        """How many packets, from this one on, need not be decoded for the wanted frames."""
+        """Return how many packets, from this one on, need not be decoded for the requested
+        frames."""
         count = 0 if self.non_reference is None else self.non_reference.item(packet)
         others = (self.ordinal(packet + i) not in wanted for i in range(count))
         return count if all(others) else 0
 
     def packet(self, ordinal: int) -> int:
-        """The packet that gives a frame; -1 if that is not known."""
+        """Return the packet that gives a frame; -1 if that is not known."""
         return ordinal if self._packets is None else self._packets.item(ordinal)
 
     def last_packet(self, group: int) -> int:
-        """The last packet that gives a frame of a group."""
+        """Return the last packet that gives a frame of a group."""
         members = self.members(group)
         if self._packets is None:
             return members.stop - 1

@@ -46,7 +46,7 @@ from videoload.storage.files import Tick, VideoFile
 if TYPE_CHECKING:
     from videoload.reading.frame_decoder import VideoPacket
 
-PASS_BYTES = 64 << 20  # a pass keeps so many bytes of packets, and as many of key frames
+PASS_BYTES = 64 << 20  # a pass stores so many bytes of packets, and as many of keyframes
 _SMALL_BYTES = 16 << 10  # of smaller packets, the heads are most of what a disk reads
 _AHEAD = 64  # packets that are fetched before they are read
 _DISCARD = 2  # FFmpeg's flag of an index entry that is not shown; PyAV has it signed
@@ -56,11 +56,11 @@ _NOT_CHECKED = ("pal8", "monow", "monob")
 
 
 class PacketTable(NamedTuple):
-    """What the headers of all packets prove, and how to reach a packet.
+    """The frames that the headers of all packets prove, and how to reach a packet.
 
     ``positions`` are those of the data in the file; -1 if packets cannot be sought. ``times`` are
     those to seek to. ``placed``: the packets are read by their places. ``noted``: the container's
-    index may not be whole, so a demuxer that seeks may go on with other packets.
+    index may be incomplete, so a demuxer that seeks may continue with other packets.
     """
 
     positions: Ints
@@ -72,7 +72,8 @@ class PacketTable(NamedTuple):
 
 
 def read_packets(opened: OpenedVideo, content: Content, tick: Tick) -> PacketTable | None:
-    """The packets of a file that was just opened, if they prove something. Raises OSError."""
+    """Return the packets of a file that was just opened, if they prove something. Raises
+    OSError."""
     if opened.decoder.context.name not in PROVABLE or opened.tag is None:
         return None
     is_mov = opened.container.format.name.startswith("mov")
@@ -96,8 +97,9 @@ def read_packets(opened: OpenedVideo, content: Content, tick: Tick) -> PacketTab
 def read_plain(
     avi: PlainAvi, content: Content, like: PlacedPackets, base: Fraction
 ) -> PacketTable | None:
-    """As `read_packets`, of a file that FFmpeg would describe ``like`` another one, with the
-    first picture at 0. ``base``: of its times, in seconds. None also if it has to be opened."""
+    """Read packets as `read_packets`, of a file that FFmpeg would describe ``like`` another one,
+    with the first picture at 0. ``base``: of its times, in seconds. Return None also if it has to
+    be opened."""
     times = np.arange(len(avi.sizes))
     reader = _AtPlaces(content, avi.positions, avi.sizes, times, 0)
     pictures = _pictures(like.codec, like.parameters, avi.sizes, reader)
@@ -111,7 +113,7 @@ def read_plain(
 
 
 def _since(opened: OpenedVideo, shown: Ints) -> Ints:
-    """Times of an index, counted from where FFmpeg counts those of packets from."""
+    """Return times of an index, counted from where FFmpeg counts those of packets from."""
     first = opened.stream.start_time
     if opened.is_avi:  # what it states is not when its first packet is shown
         first = next((entry.timestamp for entry in opened.stream.index_entries), None)
@@ -121,7 +123,7 @@ def _since(opened: OpenedVideo, shown: Ints) -> Ints:
 def timing_in(
     opened: OpenedVideo, times: Sequence[int | None] | Ints, numbers: Sequence[int] | Ints
 ) -> Timing:
-    """As `timing_of`, of an open file."""
+    """Return the timing of an open file, as `timing_of`."""
     stream = opened.stream
     return timing_of(times, numbers, stream.time_base, (stream.guessed_rate, stream.average_rate))
 
@@ -136,8 +138,8 @@ def _by_places(opened: OpenedVideo, positions: Ints, sizes: Ints) -> PlacedPacke
 
 
 def _are_samples(opened: OpenedVideo, content: Content, index: _AtPlaces) -> bool:
-    """Whether the packets of an MP4 or MOV that was just opened are its samples as they are, by a
-    look at the first one: FFmpeg changes some, and splits those of other codecs."""
+    """Return whether the packets of an MP4 or MOV that was just opened equal its samples, judged by
+    the first one: FFmpeg changes some, and splits those of other codecs."""
     packet = next(opened.packets, None)
     opened.number += 1
     data = content.read(index.positions.item(0), index.sizes.item(0))
@@ -161,8 +163,8 @@ def _pictures(
 
 
 def least_bytes(opened: OpenedVideo) -> int:
-    """Bytes of a raw picture with a palette or of one bit a pixel; 0 of others. FFmpeg takes fewer,
-    and shows for the rest what its memory held before."""
+    """Return bytes of a raw picture with a palette or of one bit a pixel; 0 of others. FFmpeg takes
+    fewer, and shows for the rest what its memory held before."""
     parameters = opened.decoder.parameters
     if opened.decoder.context.name != "rawvideo" or parameters["pix_fmt"] not in _NOT_CHECKED:
         return 0
@@ -171,7 +173,8 @@ def least_bytes(opened: OpenedVideo) -> int:
 
 
 def _is_picture(opened: OpenedVideo, size: int) -> bool:
-    """Whether an uncompressed packet of so many bytes is a picture. One with more is then, too."""
+    """Return whether an uncompressed packet of so many bytes is a picture. One with more is then,
+    too."""
     codec, parameters = opened.decoder.context.codec.name, opened.decoder.parameters
     decoder = FrameDecoder.create(codec, parameters, strict=True)
     with suppress(*REFUSALS):
@@ -180,7 +183,7 @@ def _is_picture(opened: OpenedVideo, size: int) -> bool:
 
 
 def _numbers(pictures: Pictures) -> Ints:
-    """The packet of each frame."""
+    """Return the packet of each frame."""
     numbers = np.arange(pictures.frames)
     if pictures.ordinals is not None:
         giving = (pictures.ordinals >= 0).nonzero()[0]
@@ -189,8 +192,8 @@ def _numbers(pictures: Pictures) -> Ints:
 
 
 def _by_demuxer(opened: OpenedVideo, tick: Tick) -> list[int | None]:
-    """When the picture of each packet is shown, by FFmpeg's timestamps. The file is no longer at
-    its beginning after it."""
+    """Return the presentation time of each packet, by FFmpeg's timestamps. Changes the position in
+    the file."""
     opened.number = _UNKNOWN
     shown = []
     for packet in opened.packets:
@@ -216,7 +219,7 @@ class _AtPlaces:
 
     @cached_property
     def rows(self) -> Bytes:
-        """What is before each packet, and its first bytes."""
+        """Return the bytes before each packet, and its first bytes."""
         return self._content.heads(self.positions, self.sizes, HEAD_BYTES, self._before)
 
     def heads(self) -> Bytes:
@@ -234,10 +237,10 @@ class _AtPlaces:
 
 
 def _from_index(opened: OpenedVideo, content: Content, moov: bytes) -> _AtPlaces | None:
-    """The packets by the container's index, if it is whole."""
+    """Return the packets by the container's index, if it is whole."""
     is_mov = opened.container.format.name.startswith("mov")
     if opened.tag == "VSSH" or not (opened.is_avi or is_mov):
-        return None  # FFmpeg puts other packets together; others index key frames at most
+        return None  # FFmpeg merges other packets; other indexes contain keyframes at most
     found = _entries_of(opened.stream)
     if found is None:
         return None
@@ -266,8 +269,8 @@ def _from_index(opened: OpenedVideo, content: Content, moov: bytes) -> _AtPlaces
 
 
 def _entries_of(stream: Stream) -> Ints | None:
-    """A container's index of a stream, as FFmpeg has it: positions, sizes, decoding times, flags.
-    In an AVI, positions are those of chunks."""
+    """Return a container's index of a stream, as FFmpeg has it: positions, sizes, decoding times,
+    flags. In an AVI, positions are those of chunks."""
     entries = [(e.pos, e.size, e.timestamp, e.flags) for e in stream.index_entries]
     return np.array(entries, np.int64).T.copy() if entries else None
 
@@ -277,10 +280,10 @@ def _entries_of(stream: Stream) -> Ints | None:
 
 class _InPasses:
     """Reads the beginnings of packets as a demuxer gives them: first of all packets, then again of
-    those that are asked for and were not kept."""
+    those that are requested and not stored."""
 
     def __init__(self, file: VideoFile, kept: list[bytes], sizes: Ints) -> None:
-        """``kept``: what a first pass kept of each packet, at least its head."""
+        """``kept``: the bytes of each packet that a first pass stored, at least its head."""
         self._file, self._kept, self._sizes = file, kept, sizes
         self._opened: OpenedVideo | None = None
 
@@ -296,7 +299,7 @@ class _InPasses:
         return self.data(i, self._sizes.item(i))
 
     def _again(self, i: int) -> bytes:
-        """The packet in another pass, which resumes where the last call ended."""
+        """Return the packet in another pass, which resumes where the last call ended."""
         if self._opened is None or self._opened.number > i:
             self.close()
             self._opened = OpenedVideo(self._file)
@@ -313,7 +316,8 @@ class _InPasses:
 
 
 def _by_pass(opened: OpenedVideo, content: Content, tick: Tick) -> PacketTable | None:
-    """The result of a pass over all packets. The file is no longer at its beginning after it."""
+    """Return the result of a pass over all packets. The file is no longer at its beginning after
+    it."""
     opened.number = _UNKNOWN
     places: list[tuple[int, int, int]] = []
     shown: list[int | None] = []
@@ -358,8 +362,8 @@ def _by_pass(opened: OpenedVideo, content: Content, tick: Tick) -> PacketTable |
 
 
 def _are_chunks(content: Content, stream: int, positions: Ints, sizes: Ints) -> bool:
-    """Whether the packets of an AVI are chunks as they are, by a look at the first one: FFmpeg
-    splits some and puts others together."""
+    """Return whether the packets of an AVI equal its chunks, judged by the first one: FFmpeg splits
+    some and merges others."""
     name, length = CHUNK.unpack(content.read(positions.item(0) - CHUNK.size, CHUNK.size))
     return bool(
         name in chunk_names(stream) and length == sizes[0] and (np.diff(positions) > 0).all()

@@ -3,8 +3,8 @@
 Each packet is read at the place that the file's index names. So opening the file takes a fifth of
 the time, reading a packet two thirds, and seeking none; and nothing that stands between the packets
 can shift their numbers. In an AVI, the header of each chunk is compared as it is read. A header
-that says something else is a complaint: then the canonical route (see `frames`) takes the bytes at
-that place, whatever stands before them.
+that contradicts the index is damage: then the canonical route (see `frames`) reads the bytes at
+that place.
 """
 
 from __future__ import annotations
@@ -64,16 +64,15 @@ class PlacedVideo:
         self.packets: Iterator[VideoPacket] = iter(())
 
     def seek_to_keyframe(self, start: KeyFrame, last: int = -1) -> VideoPacket | None:
-        """As `Video.go_to`."""
+        """As `VideoReader.seek_to_keyframe`."""
         self.decoder.flush()
         self.number = start.packet
         self.packets = self._coded(start.packet, last)
         return next(self.packets, None)
 
     def _coded(self, number: int, last: int) -> Iterator[VideoPacket]:
-        """The packets from this number on, of which those up to ``last`` are read in few goes.
-        Raises ValueError for a chunk that does not say what the index says, if the decoder is
-        strict."""
+        """Yield the packets from this number on; those up to ``last`` are read in few calls. Raises
+        ValueError for a chunk that contradicts the index, if the decoder is strict."""
         block: Any = b""
         block_at, (positions, sizes), headed = 0, self._placed[-2:], self._placed.headed
         end = positions.item(last) + sizes.item(last)
@@ -100,7 +99,7 @@ class PlacedVideo:
             yield packet
 
     def reopen(self) -> PlacedVideo:
-        """As `Video.anew`."""
+        """As `VideoReader.reopen`."""
         return PlacedVideo(self.file, self._placed, strict=False)
 
     def close(self) -> None:
@@ -109,5 +108,5 @@ class PlacedVideo:
 
 
 def chunk_names(stream: int) -> tuple[bytes, bytes]:
-    """The names of the chunks of a video stream."""
+    """Return the names of the chunks of a video stream."""
     return b"%02ddc" % stream, b"%02ddb" % stream

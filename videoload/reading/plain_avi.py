@@ -1,9 +1,9 @@
-"""AVI files with headers that another file had. Pure.
+"""AVI files with the same headers as another file. Pure.
 
 FFmpeg takes longer to open a small AVI file than it takes to prove what is in it: it looks for all
-that may be there, and decodes the first picture. What it then finds out about MPEG-4 video follows
-from what stands before the first picture, and that is the same in most files of a data set. So
-FFmpeg opens one of them, and for the others its answer is remembered.
+that may be there, and decodes the first picture. FFmpeg's other findings about MPEG-4 video follow
+from the bytes before the first picture, which are the same in most files of a dataset. So FFmpeg
+opens one of them, and for the others its answer is remembered.
 
 All that FFmpeg reads there must be the same, except for counts of frames and bytes, from which it
 only guesses rates. A file of another form, such as OpenDML, is always opened.
@@ -47,7 +47,7 @@ class PlainAvi(NamedTuple):
 
 
 def read_plain_avi(data: bytes) -> PlainAvi | None:
-    """The chunks of a file, if its form is a usual one and its video seems to be MPEG-4."""
+    """Return the chunks of a file, if its form is a usual one and its video seems to be MPEG-4."""
     try:
         return _packets(data, *_headers(data))
     except (struct_error, ValueError, LookupError):  # it has another form, or ends too early
@@ -55,8 +55,8 @@ def read_plain_avi(data: bytes) -> PlainAvi | None:
 
 
 def _headers(data: bytes) -> tuple[bytes, list[bytes], int]:
-    """What is compared of all before the packets; of which kinds the streams are; where the list of
-    packets begins. Raises struct.error, ValueError or LookupError for another form."""
+    """Return the compared bytes before the packets, the types of the streams, and the offset of the
+    list of packets. Raises struct.error, ValueError or LookupError for another form."""
     compared: list[bytes | bytearray] = [data[:4], data[8:12]]
     kinds: list[bytes] = []
     at = list_end = 12
@@ -71,7 +71,7 @@ def _headers(data: bytes) -> tuple[bytes, list[bytes], int]:
         if name in _PASSED_OVER:
             continue
         if name == b"LIST" and kind in (b"hdrl", b"strl", b"odml"):
-            at, list_end = begin + len(kind), end  # what is in it comes next
+            at, list_end = begin + len(kind), end  # its content follows
             compared.append(kind)
             continue
         body = bytearray(data[begin:end])
@@ -86,7 +86,7 @@ def _headers(data: bytes) -> tuple[bytes, list[bytes], int]:
 
 
 def _is_usual(name: bytes, body: bytearray, kinds: Sequence[bytes]) -> bool:
-    """Whether FFmpeg reads all of a chunk and nothing behind it."""
+    """Return whether FFmpeg reads all of a chunk and nothing after it."""
     if name == b"LIST":  # with a single text
         return body.startswith(b"INFO") and CHUNK.unpack_from(body, 4)[1] == len(body) - 12
     if name == b"strf":
@@ -95,7 +95,7 @@ def _is_usual(name: bytes, body: bytearray, kinds: Sequence[bytes]) -> bool:
 
 
 def _packets(data: bytes, headers: bytes, kinds: Sequence[bytes], movi: int) -> PlainAvi | None:
-    """The packets that the index names. Raises what `_headers` raises."""
+    """Return the packets that the index names. Raises what `_headers` raises."""
     stream = kinds.index(b"vids")
     names = [*chunk_names(stream)]
     names += [b"%02dwb" % number for number, kind in enumerate(kinds) if kind == b"auds"]

@@ -34,7 +34,7 @@ _OTHERS = {
 
 
 def kind_of(file: VideoFile) -> str | None:
-    """What a file is that is no video, if its first bytes show it. Raises OSError."""
+    """Return the type of a file that is not a video, if its first bytes show it. Raises OSError."""
     with closing(file.open()) as opened:
         begins = bytes(opened.pread(_LOOKED_AT, 0))
     if not begins:
@@ -45,7 +45,7 @@ def kind_of(file: VideoFile) -> str | None:
     if text[:15].lower().startswith((b"<!doctype html", b"<html", b"<?xml", b"<head")):
         return "it is an HTML or XML page (did its download fail?)"
     if begins[:4] == b"RIFF" and begins[8:12] in (b"WAVE", b"WEBP"):
-        return "it is a WAVE sound file" if begins[8:12] == b"WAVE" else "it is a WebP picture"
+        return "it is a WAVE audio file" if begins[8:12] == b"WAVE" else "it is a WebP picture"
     for start, name in _CONTAINERS.items():
         if begins.startswith(start):
             return f"it is {name}, and that container is not supported{_CONVERT}"
@@ -53,8 +53,8 @@ def kind_of(file: VideoFile) -> str | None:
 
 
 def codec_of(file: VideoFile) -> str:
-    """The four characters by which an AVI names the codec of its video; "" if there are none.
-    Raises OSError."""
+    """Return the four characters by which an AVI names the codec of its video; "" if there are
+    none. Raises OSError."""
     with closing(file.open()) as opened:
         begins = bytes(opened.pread(_HEADER, 0))
     format_ = begins.find(b"strf", begins.find(b"vids"))

@@ -1,15 +1,14 @@
-"""When the frames of a video are shown, and how many there are in a second.
+"""The presentation times of a video's frames, and its frame rate.
 
-Frames that come at equal distances need a rate alone. A container may state a wrong one (60 000 for
-DV, 1000 for recordings of browsers), and what FFmpeg computes is the number of frames divided by a
-rounded duration. So a rate must agree with all times. If frames come at uneven distances (phones,
-browsers, recorders that drop frames), the times are kept.
+Frames with constant intervals only need a rate. A container may state a wrong one (60 000 for DV,
+1000 for recordings of browsers), and what FFmpeg computes is the number of frames divided by a
+rounded duration. So a rate must agree with all times. With uneven intervals (phones, browsers,
+recorders that drop frames), the times are stored.
 
-**Each frame has the time of its own packet**, if times rise with the frames. One that comes out
-too late, and one whose time is unknown, lies between its neighbours, no further from the one before
-it than frames usually are: a pause is not filled. In a container that has no
-times of display, those of its packets rise in the order of the file, whatever the order of the
-frames: there the first frame has the first of them.
+**Each frame has the time of its own packet**, if times rise with the frames. A frame with a late or
+unknown time lies between its neighbours, at most a usual interval after the one before it: pauses
+are not filled. In a container that has no times of display, those of its packets rise in the order
+of the file, whatever the order of the frames: there the first frame has the first of them.
 """
 
 from __future__ import annotations
@@ -36,9 +35,9 @@ _NTSC = Fraction(1000, 1001)
 
 
 class Timing(NamedTuple):
-    """``rate`` in (mean) frames per second, 0 if unknown; the ``times`` of frames that come at
-    uneven distances, in seconds from the first; when the first ``begins``, in seconds of the
-    container, None if unknown."""
+    """``rate`` in (mean) frames per second, 0 if unknown; the ``times`` of frames with uneven
+    intervals, in seconds from the first; when the first ``begins``, in seconds of the container,
+    None if unknown."""
 
     rate: Fraction
     times: array[float] | None = None
@@ -51,7 +50,7 @@ def timing_of(
     base: Fraction | None,
     stated: Sequence[Fraction | None],
 ) -> Timing:
-    """The timing of frames.
+    """Return the timing of frames.
 
     Args:
         times: Of packets, in the order of the file, in units of ``base`` seconds; None if unknown.
@@ -83,7 +82,7 @@ def timing_of(
 
 
 def _shown(times: Doubles, numbers: Ints) -> Ints:
-    """When each frame is shown, int64 in rising order; nothing if no time is known."""
+    """Return when each frame is shown, int64, increasing; nothing if no time is known."""
     if not len(times) or not len(numbers):
         return np.empty(0, np.int64)
     shown = times[numbers]
@@ -97,7 +96,7 @@ def _shown(times: Doubles, numbers: Ints) -> Ints:
         if not kept:
             return np.empty(0, np.int64)
         places, each = np.array(kept), np.arange(len(shown))
-        steps = np.diff(shown[kept]) / np.diff(kept)  # from each kept frame to the next
+        steps = np.diff(shown[kept]) / np.diff(kept)  # from each frame to the next
         usual = np.sort(steps)[(len(steps) - 1) // 2] if len(steps) else 0.0
         steps = np.where(steps > _PAUSE * usual, usual, steps)
         before = np.maximum(0, np.searchsorted(places, each, "right") - 1)
@@ -110,8 +109,8 @@ def _shown(times: Doubles, numbers: Ints) -> Ints:
 
 
 def _rising(times: list[float]) -> list[int]:
-    """The places of as many known times as possible that rise from each to the next; of two that
-    cannot both be kept, the first."""
+    """Return the indices of as many known times as possible that increase; of two that conflict,
+    the first."""
     highest: list[float] = []  # minus the first of so many times, as high as it can be
     begins: list[int] = []  # its place
     following = [-1] * len(times)
@@ -130,5 +129,5 @@ def _rising(times: list[float]) -> list[int]:
 
 
 def _apart(times: Doubles, rate: Fraction) -> float:
-    """By how much the roundings of times differ, if frames come at this rate."""
+    """Return the largest difference between rounding errors of times, at this frame rate."""
     return np.ptp(times - np.arange(len(times)) / float(rate)).item()

@@ -30,11 +30,11 @@ class VideoReader(Protocol):
     refused: list[int]
 
     def seek_to_keyframe(self, start: KeyFrame, last: int = -1) -> VideoPacket | None:
-        """The packet of a key frame, for a decoder that begins again; None if there is none. What
-        is coded up to packet ``last`` is needed, too. Raises BrokenFileError."""
+        """Return the packets from a keyframe on, for a new decoder; None if there is none. Packets
+        up to ``last`` are needed, too. Raises BrokenFileError."""
 
     def reopen(self) -> VideoReader:
-        """The file opened again, with a tolerant decoder. Raises BrokenFileError."""
+        """Return the file opened again, with a tolerant decoder. Raises BrokenFileError."""
 
     def close(self) -> None:
         """Close the file."""
@@ -43,12 +43,12 @@ class VideoReader(Protocol):
 def decode_packets(
     video: VideoReader, packets: Iterable[VideoPacket], tick: Tick
 ) -> Iterator[tuple[int, VideoFrame]]:
-    """Every frame of these packets, with the number of its own packet; -1 if FFmpeg does not know
-    it. What the decoder still holds comes last. A packet that a tolerant decoder refuses is
+    """Yield every frame of these packets, with the number of its packet; -1 if FFmpeg does not know
+    it. Frames that the decoder holds back are last. A packet that a tolerant decoder refuses is
     skipped; a strict one raises one of `REFUSALS`.
 
-    No frame may be kept while a tolerant decoder decodes the next one: some leave in a broken
-    picture what its recycled memory held before.
+    No frame may be held while a tolerant decoder decodes the next one: in a damaged picture, some
+    leave old content of recycled memory.
     """
     decoder = video.decoder
     for packet in chain(packets, (None,)):

@@ -14,13 +14,13 @@ _LOOPBACK_NAMES = ("localhost", "ip6-localhost")
 
 
 def private_endpoint() -> str:
-    """An address for the workers that this process starts: an abstract Unix socket, which leaves no
-    file behind."""
+    """Return an address for the workers that this process starts: an abstract Unix socket, which
+    leaves no file behind."""
     return f"ipc://@videoload-{secrets.token_hex(16)}"
 
 
 def is_name(endpoint: str) -> bool:
-    """Whether the address names a host that has to be looked up."""
+    """Return whether the address names a host that has to be looked up."""
     if not endpoint.startswith("tcp://"):
         return False
     try:
@@ -31,8 +31,8 @@ def is_name(endpoint: str) -> bool:
 
 
 def resolve(endpoint: str) -> list[str]:
-    """The addresses that a host name resolves to, as endpoints, those of IPv4 first. May block for
-    many seconds. Raises TransportError with the resolver's reason."""
+    """Return the addresses that a host name resolves to, as endpoints, those of IPv4 first. May
+    block for many seconds. Raises TransportError with the resolver's reason."""
     try:
         parts = urlsplit(endpoint)
         found = socket.getaddrinfo(parts.hostname, parts.port, type=socket.SOCK_STREAM)
@@ -48,12 +48,12 @@ def resolve(endpoint: str) -> list[str]:
 
 
 def all_interfaces(endpoint: str) -> str:
-    """What is bound for an address: 0.0.0.0 means IPv6 as well, where the host has it."""
+    """Return the addresses to bind: 0.0.0.0 means IPv6 as well, if the host has it."""
     return endpoint.replace("tcp://0.0.0.0:", "tcp://*:")
 
 
 def is_local(endpoint: str) -> bool:
-    """Whether only this host can reach the address."""
+    """Return whether only this host can reach the address."""
     if endpoint.startswith("ipc://"):
         return True
     host = urlsplit(endpoint).hostname or ""

@@ -1,12 +1,12 @@
-"""The connections to a trainer's socket, as the kernel knows them: who is connected, how many bytes
-came, and which connections go too far.
+"""The connections to a trainer's socket, as the kernel knows them: peers, received bytes, and
+connections that exceed limits.
 
-ZeroMQ reports which descriptors it accepts (a socket monitor), and that keys do not fit, but not
-what comes on them. It closes them in its own thread, and the kernel gives their numbers to others.
-So a connection has a serial number here, which no other one ever gets, and this is the one table of
-them: descriptor, socket (by its inode), host, and the peer whose messages come on it. Each look is
-at a duplicate of the descriptor, which cannot change, and it counts only if it is the socket that
-was accepted. All duplicates use one descriptor that is set aside, so a look needs no free one.
+ZeroMQ reports which descriptors it accepts (a socket monitor), and wrong keys, but not the received
+bytes. It closes them in its own thread, and the kernel gives their numbers to others. So a
+connection has a unique serial number, and this is the only table of them: descriptor, socket (by
+its inode), host, and peer. Each look is at a duplicate of the descriptor, which cannot change, and
+it counts only if it is the socket that was accepted. All duplicates use one descriptor that is set
+aside, so a look needs no free one.
 
 One call handles a bounded number of events and looks.
 """
@@ -41,7 +41,7 @@ _LOOK_S, _LOOK_SHARE = 0.02, 25
 
 @dataclass(slots=True)
 class _Accepted:
-    """``peer``: ZeroMQ's name of who sends on it, once a message has come."""
+    """``peer``: ZeroMQ's name of the sender, after the first message."""
 
     descriptor: int
     inode: int
@@ -50,7 +50,7 @@ class _Accepted:
 
 
 class Connections:
-    """The connections to one socket. To be made before the socket is bound."""
+    """The connections to one socket. Create it before the socket is bound."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class Connections:
         self._to_look_at: list[int] = []  # connections that this round of looks has still to see
         self._next_look = 0.0
         self._spare = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        # The family says how long a name may be; one of AF_INET fits where AF_INET6 does.
+        # The family determines the length of a name; AF_INET6 has room for AF_INET.
         family = socket.AF_INET6 if children is None else socket.AF_UNIX
         self._look = socket.socket(
             family, socket.SOCK_STREAM, 0, fileno=os.dup(self._spare.fileno())
@@ -88,16 +88,16 @@ class Connections:
         self.events.connect(where)
 
     def serial(self, descriptor: int, peer: bytes) -> int:
-        """The connection on which ``peer`` sent, whose descriptor was this one by then; -1 if it is
-        over. ZeroMQ reports a connection before a message of it can be read."""
+        """Return the connection on which ``peer`` sent, whose descriptor was this one by then; -1
+        if it is over. ZeroMQ reports a connection before a message of it can be read."""
         if (known := self._serial_of.get(peer)) is not None:
             return known
-        while self.update():  # who comes under this number, and who left it
+        while self.update():  # connections and disconnections with this number
             pass
         serial = self._serials.get(descriptor, -1)
         if (accepted := self._accepted.get(serial)) is None:
             return -1
-        # ZeroMQ numbers peers in order. What a peer said before it was cut off may be read last.
+        # ZeroMQ numbers peers in order. Messages sent before a disconnection may be read last.
         number, other = (int.from_bytes(each[1:], "big") for each in (peer, accepted.peer))
         if accepted.peer and (number - other) % (1 << 32) >= 1 << 31:
             return -1
@@ -107,7 +107,7 @@ class Connections:
         return serial
 
     def update(self) -> bool:
-        """Note connections that came and went, and return whether there may be more."""
+        """Note new and closed connections, and return whether there may be more."""
         for _ in range(_MAX_EVENTS):
             try:
                 frames = self.events.recv_multipart(zmq.DONTWAIT)
@@ -123,7 +123,7 @@ class Connections:
                 self._has_other_keys = False
                 self.rejected += 1
                 self._lines.append(
-                    f"{host} is turned away: it has no keys or others than this trainer; both need "
+                    f"{host} is rejected: it has no keys, or others than this trainer; both need "
                     "those of one 'videoload keygen'"
                 )
             if event == zmq.EVENT_ACCEPTED and (inode := self._attach(number)) is not None:
@@ -132,7 +132,7 @@ class Connections:
         return True
 
     def _forget(self, number: int) -> str:
-        """The connection of this descriptor is over; returns its host."""
+        """Return the connection of this descriptor is over; returns its host."""
         serial = self._serials.pop(number, -1)
         self.limits.disconnected(serial)
         if (accepted := self._accepted.pop(serial, None)) is None:
@@ -141,8 +141,8 @@ class Connections:
         return accepted.host
 
     def inspect(self, now: float) -> tuple[list[str], float]:
-        """Close connections that exceed their limits. Returns a line for each, which says why, and
-        when to look again (infinity: when somebody connects)."""
+        """Close connections that exceed their limits. Return a line with the reason for each, and
+        when to look again (infinity: at the next connection)."""
         self.update()
         if self._children is None:
             received = self._received(now) if now >= self._next_look else {}
@@ -160,13 +160,13 @@ class Connections:
         self._spare.close()
 
     def _received(self, now: float) -> dict[int, int]:
-        """The bytes that came on some connections; the next calls look at the others."""
+        """Return the bytes received on some connections; the next calls check the others."""
         began = time.perf_counter()
         received: dict[int, int] = {}
         self._to_look_at = self._to_look_at or list(self._accepted)
         looks, self._to_look_at = self._to_look_at[:_MAX_LOOKS], self._to_look_at[_MAX_LOOKS:]
         for serial in looks:
-            if not self._look_at(serial):  # closed; ZeroMQ will say so
+            if not self._look_at(serial):  # closed; ZeroMQ will report it
                 continue
             with suppress(OSError, struct.error):
                 info = self._look.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _RECEIVED.size)
@@ -221,4 +221,4 @@ class Connections:
             self._look.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
             self._look.shutdown(socket.SHUT_RDWR)
             who = f"{name[0]}:{name[1]}" if isinstance(name, tuple) else "a process of this host"
-            self._lines.append(f"hung up on {who.removeprefix('::ffff:')}: {why}")
+            self._lines.append(f"disconnected {who.removeprefix('::ffff:')}: {why}")

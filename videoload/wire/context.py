@@ -18,8 +18,8 @@ from videoload.host import NO_THREAD
 
 
 def new_context(io_threads: int = 1) -> zmq.Context[zmq.Socket[bytes]]:
-    """A context with so many threads for its connections. Raises TransportError if this system
-    does not allow what it needs."""
+    """Return a context with so many threads for its connections. Raises TransportError if this
+    system does not allow what it needs."""
     _try_threads(io_threads + 1)  # one more closes sockets
     _try_calls()
     return zmq.Context(io_threads)

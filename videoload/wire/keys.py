@@ -34,10 +34,10 @@ _Seen = list[tuple[str, int, int]]  # key files, with what changes when one of t
 
 
 def make_keys(folder: str | os.PathLike[str]) -> tuple[Path, Path]:
-    """Make CURVE keys for one trainer and its workers.
+    """Create CURVE keys for one trainer and its workers.
 
     Args:
-        folder: It is made if it does not exist.
+        folder: It is created if it does not exist.
 
     Returns:
         ``folder``/trainer and ``folder``/worker, to be given as ``keys`` to each side.
@@ -52,7 +52,7 @@ def make_keys(folder: str | os.PathLike[str]) -> tuple[Path, Path]:
     made: list[Path] = []
     try:
         for home in (trainer, worker):  # their parents get the usual mode
-            home.mkdir(parents=True, mode=0o700)  # fails if somebody else has just made it
+            home.mkdir(parents=True, mode=0o700)  # fails if another process has just created it
             made.append(home)
         (trainer / _ADMITTED).mkdir(mode=0o700)
         for home, name, others in (
@@ -79,7 +79,7 @@ def _write_key(file: Path, public: bytes, secret: bytes | None = None) -> None:
 
 
 def own_keys(folder: str | os.PathLike[str], role: str) -> tuple[bytes, bytes]:
-    """The (public, secret) keys of a side. Raises TransportError."""
+    """Return the (public, secret) keys of a side. Raises TransportError."""
     path = Path(folder) / f"{role}.key_secret"
     if not path.exists() and (path.parent / role / path.name).exists():
         raise TransportError(f"{folder} has the keys of both sides: give {path.parent / role}")
@@ -91,10 +91,10 @@ def own_keys(folder: str | os.PathLike[str], role: str) -> tuple[bytes, bytes]:
 
 
 def load_key(path: Path) -> tuple[bytes, bytes | None]:
-    """The public key of a file, and the secret one if it holds one. Raises TransportError, also if
-    other users of this host may read a secret key, or write any key."""
+    """Return the public key of a file, and the secret one if it holds one. Raises TransportError,
+    also if other users of this host may read a secret key, or write any key."""
     try:
-        status = path.stat()  # of a missing file, ZeroMQ says that it is invalid
+        status = path.stat()  # ZeroMQ would call a missing file invalid
         if not stat.S_ISREG(status.st_mode) or status.st_size > _MOST_BYTES:
             raise ValueError(f"it is no file, or has more than {_MOST_BYTES} bytes")
         public, secret = zmq.auth.load_certificate(path)
@@ -171,8 +171,8 @@ class KeyAuthenticator:
                 answer.send(None)
 
     def refresh(self, now: float) -> None:
-        """Have the folder read again, by another thread, and take in what was read. If it cannot be
-        read, the keys stay as they are: a training does not end with a file server."""
+        """Have another thread read the folder again, and use the result. If it cannot be read, the
+        keys do not change: a training run does not end with a file server."""
         if self._reading is not None and self._reading.done():
             self._take(self._reading.result())
             self._reading = None
@@ -191,15 +191,15 @@ class KeyAuthenticator:
         self._seen = read.seen
 
     def admits(self, key: str) -> bool:
-        """Whether this key is admitted now: that of a connection, as ZeroMQ names it."""
+        """Return whether this key is admitted now: that of a connection, as ZeroMQ names it."""
         return key.encode() in self._keys
 
     def callback(self, domain: str, key: bytes) -> bool:
-        """Whether this key (as `zmq.auth` asks) is admitted."""
+        """Return whether this key (as `zmq.auth` asks) is admitted."""
         if key in self._keys:
             return True
         self.rejected += 1
-        self._tell(f"a worker at {self._address} is turned away: its key is not in {self._folder}")
+        self._tell(f"a worker at {self._address} is rejected: its key is not in {self._folder}")
         return False
 
     def close(self) -> None:
@@ -227,7 +227,7 @@ def _changed(folder: Path, before: _Seen) -> _Read:
                 keys.add(load_key(Path(path))[0])
             except TransportError as error:  # it is being written, perhaps
                 lines.append(str(error))
-        folder.stat()  # it may have gone away meanwhile, and its files with it
+        folder.stat()  # it may have been unmounted meanwhile, with its files
     except OSError as error:
         line = f"{folder}: {error.strerror}; the keys that were read before stay admitted"
         return _Read([], lines=(line,) if before else ())
@@ -235,7 +235,7 @@ def _changed(folder: Path, before: _Seen) -> _Read:
 
 
 def _files(folder: Path) -> _Seen:
-    """The key files of a folder, and what changes when one of them does. Raises OSError."""
+    """Return the key files of a folder, and what changes when one of them does. Raises OSError."""
     found = []
     for name in sorted(os.listdir(folder)):
         if name.endswith(".key"):

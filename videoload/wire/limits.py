@@ -1,13 +1,13 @@
-"""What a connection to a trainer's port may cost, and when it is closed. Pure: the time and the
-bytes that came are passed in.
+"""Limits of a connection to a trainer's port, and when to close it. Pure: time and received bytes
+are passed in.
 
-ZeroMQ delivers a message when all of its parts have come. It bounds the size of a part, but not the
-number of parts. So a stranger could send one message that never ends, and all of it would stay in
-the trainer's memory. There are three bounds:
+ZeroMQ delivers a message after all of its parts have arrived. It bounds the size of a part, but not
+the number of parts. So a stranger could send one message that never ends, and all of it would stay
+in the trainer's memory. There are three bounds:
 
-  * bytes: what comes on a connection between two messages, or before the first one. A stranger may
-    send a HELLO, a worker the answers to the leases that it holds;
-  * time: a connection says HELLO within `_HELLO_S`;
+  * bytes: received on a connection between two messages, or before the first one. A stranger may
+    send a HELLO, a worker the answers to its leases;
+  * time: a connection must send HELLO within `_HELLO_S`;
   * number: if there are more connections than this process can have files open, the oldest ones
     that are not workers are closed.
 """
@@ -18,13 +18,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 _STRANGER_BYTES = 64 << 10  # a handshake and the longest HELLO take 8 kB
-_WORKER_BYTES = 1 << 20  # with heartbeats of ten minutes in which nobody reads
-_HELLO_S = 15.0  # a worker says HELLO at once
+_WORKER_BYTES = 1 << 20  # with the heartbeats of ten minutes without a read
+_HELLO_S = 15.0  # a worker sends HELLO at once
 
 
 @dataclass(slots=True)
 class _Connection:
-    since: float  # when it came, or when its worker left
+    since: float  # when it connected, or when its worker left
     max_bytes: int = _STRANGER_BYTES
     received: int = 0  # bytes by the time when its last message was complete
     seen: int = 0  # bytes at the last look
@@ -63,28 +63,28 @@ class Limits:
             connection.max_bytes = max(connection.max_bytes, _WORKER_BYTES)
 
     def left(self, number: int, now: float) -> None:
-        """Its worker has left. Answers to its leases may still be on the way."""
+        """Note that its worker has left. Answers to its leases may still be in flight."""
         if (connection := self._connections.get(number)) is not None:
             connection.is_worker = False
             connection.since = now
 
     def granted(self, number: int, answer_bytes: int, leases: int = 1) -> None:
-        """Its worker was given a lease with an answer of ``answer_bytes``, and holds ``leases``
-        now. The answer to one more lease may be on its way."""
+        """Note that its worker got a lease with an answer of ``answer_bytes``, and holds ``leases``
+        now. The answer to one more lease may be in flight."""
         if (connection := self._connections.get(number)) is not None:
             answers = (leases + 1) * answer_bytes
             connection.max_bytes = max(connection.max_bytes, _WORKER_BYTES + answers)
 
     def growing(self) -> list[int]:
-        """Connections on which something came since the last call, even a part of a message."""
+        """Return connections with new bytes since the last call, even a part of a message."""
         grew = [number for number, connection in self._connections.items() if connection.grew]
         for number in grew:
             self._connections[number].grew = False
         return grew
 
     def judge(self, received: Mapping[int, int], now: float) -> dict[int, str]:
-        """Connections to close, and why. ``received``: the bytes that came so far on each of the
-        connections that were looked at."""
+        """Return connections to close, with the reason. ``received``: the bytes received so far on
+        each of the checked connections."""
         found: dict[int, str] = {}
         for number, count in received.items():
             connection = self._connections.get(number)
@@ -96,9 +96,9 @@ class Limits:
                 connection.received, connection.completed = count, False
             unfinished = count - connection.received
             if unfinished > connection.max_bytes:
-                found[number] = f"{unfinished} bytes came and are no message yet"
+                found[number] = f"{unfinished} bytes arrived without a complete message"
             elif not connection.is_worker and now - connection.since > _HELLO_S:
-                found[number] = f"no HELLO came within {_HELLO_S:g} s"
+                found[number] = f"no HELLO within {_HELLO_S:g} s"
         if len(self._connections) > self._max_connections:
             here = {n: c for n, c in self._connections.items() if not c.hung_up}
             surplus = max(0, len(here) - len(found) - self._max_connections)

@@ -56,8 +56,8 @@ class _Message(msgspec.Struct, forbid_unknown_fields=True, tag_field="type"):
 
 
 class _Shown(msgspec.Struct, forbid_unknown_fields=True):
-    """Has words that people will see: control characters in them are escaped, whether this process
-    made them or they came from outside."""
+    """Contains text for people: its control characters are escaped, whether it is from this process
+    or from outside."""
 
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:
@@ -67,12 +67,12 @@ class _Shown(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def _shown(words: str) -> str:
-    # The other side refuses words that are too long, and escapes have made them longer.
+    # The other side rejects text that is too long, and escapes are longer.
     return printable(words)[: min(max(len(words), _MAX_WORD), _MAX_TEXT)]
 
 
 class Hello(_Shown, tag_field="type", tag="hello"):
-    """A worker asks to be admitted."""
+    """A worker requests admission."""
 
     worker: _Word
     host: _Word
@@ -107,7 +107,7 @@ class Place(msgspec.Struct, forbid_unknown_fields=True):
 
 if TYPE_CHECKING:
     _Task = Task
-else:  # one that came before is not checked again
+else:  # an earlier one is not checked again
     _Task = msgspec.Raw
 
 
@@ -118,7 +118,7 @@ def _task_of(data: bytes) -> Task:
 
 class Lease(_Message, tag="lease"):
     """Do a task with these clips, or with their rows, in this order. Without a ``place``, send the
-    pixels. The ``place`` also tells a worker that the trainer started which root the rows are in.
+    pixels. For a worker that the trainer started, ``place`` also identifies the root of the rows.
 
     With a ``salt``, the worker finds the fingerprint of each clip's file with it, and `sealed` it
     must be the one in ``files``; 0: any file will do. So only who has the file can show it."""
@@ -181,7 +181,7 @@ class Result(_Message, tag="result"):
     files: Annotated[list[Id], msgspec.Meta(max_length=4096)] = []
     spent: Timings = Timings()
     clip_s: Annotated[list[Seconds], msgspec.Meta(max_length=4096)] = []  # seconds of each clip
-    kept: Id = 0  # clips that came from the frame store
+    kept: Id = 0  # clips from the frame store
     no_room: Id = 0  # clips whose video has no room there
     found: Annotated[list[Found], msgspec.Meta(max_length=4096)] = []
 
@@ -193,18 +193,18 @@ class Failed(_Shown, tag_field="type", tag="failed"):
     at: Id
     reason: _Text
     fault: Fault = Fault.VIDEO
-    file: Id = 0  # the fingerprint of the file that was found, if the lease asks for it; 0: none
+    file: Id = 0  # the fingerprint of the file that was found, if the lease requests it; 0: none
 
 
 class Heartbeat(_Shown, tag_field="type", tag="heartbeat"):
     """The sender is alive."""
 
-    # The last lease that the trainer sent, or that the worker is done with, on this connection.
-    # What came in another order was lost on the way.
+    # The last lease that the trainer sent, or that the worker is done with, on this connection. A
+    # gap in the order means a lost message.
     lease: Id = 0
     at: Activity = Activity.IDLE  # what the worker begins next: it is silent until that is done
-    # What its storage says instead of giving the bytes that are waited for; or, if it has been
-    # silent for ``storage_s``, what of it is waited for.
+    # The error of its storage; or, if the storage has not responded for ``storage_s``, the path
+    # that the worker waits for.
     storage: _Text = ""
     storage_s: Seconds = 0.0
 
@@ -219,7 +219,7 @@ class Bye(_Shown, tag_field="type", tag="bye"):
     """The sender leaves, or does not know the other side."""
 
     reason: _Text
-    kept_from_leases: bool = False  # a worker leaves for a while: something keeps it from decoding
+    kept_from_leases: bool = False  # a worker leaves for a while: it cannot decode now
 
 
 FromWorker = Hello | Result | Failed | Heartbeat | Bye
@@ -231,24 +231,24 @@ _from_trainer: msgspec.msgpack.Decoder[FromTrainer] = msgspec.msgpack.Decoder(Fr
 
 
 def pack(message: FromWorker | FromTrainer) -> list[bytes]:
-    """The frames of a message, without pixels."""
+    """Return the frames of a message, without pixels."""
     return [VERSION, _encoder.encode(message)]
 
 
 def commitment(fingerprint: int) -> int:
-    """What shows that a fingerprint is the right one to who has found it, and to nobody else; of 0,
-    which stands for any file, it is 0."""
+    """Return a hash by which a worker can check the fingerprint that it found, but not learn it; 0
+    for 0, which means any file."""
     digest = blake2b(fingerprint.to_bytes(8, "little"), digest_size=8).digest()
     return fingerprint and (int.from_bytes(digest, "little") >> 1 or 1)
 
 
 def unpack_from_worker(frames: Sequence[bytes]) -> FromWorker:
-    """The message that a worker sent. Raises ProtocolError."""
+    """Return the message that a worker sent. Raises ProtocolError."""
     return _unpack(_from_worker, frames)
 
 
 def unpack_from_trainer(frames: Sequence[bytes]) -> FromTrainer:
-    """The message that a trainer sent. Raises ProtocolError."""
+    """Return the message that a trainer sent. Raises ProtocolError."""
     # The version is ASCII, and no map begins with an ASCII character.
     parts = re.fullmatch(rb"([\0-\x7f]*)(.*)", b"".join(frames), re.DOTALL)
     assert parts is not None
@@ -256,12 +256,12 @@ def unpack_from_trainer(frames: Sequence[bytes]) -> FromTrainer:
 
 
 def encode(message: object) -> bytes:
-    """The MessagePack of a message."""
+    """Return the MessagePack of a message."""
     return _encoder.encode(message)
 
 
 def decode(decoder: msgspec.msgpack.Decoder[_T], body: bytes) -> _T:
-    """The message in ``body``. Raises ProtocolError."""
+    """Return the message in ``body``. Raises ProtocolError."""
     try:
         return decoder.decode(body)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:

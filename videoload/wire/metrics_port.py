@@ -1,12 +1,12 @@
-"""Figures for Prometheus and checks over HTTP: ``/metrics``, ``/healthz`` and ``/readyz``; and what
-else a process shows, such as a client's live page.
+"""Metrics for Prometheus and health checks over HTTP: ``/metrics``, ``/healthz`` and ``/readyz``;
+and what else a process shows, such as a client's live page.
 
-The figures are plain data (`Metric`), made for each scrape. Nothing can be changed here, and these
-are counts, host names and process ids: no path, no pixel. It listens on loopback unless it is set
-another address.
+The metrics are plain data (`Metric`), created for each scrape. Nothing can be changed here, and
+these are counts, host names and process ids: no path, no pixel. It listens on loopback unless it is
+set another address.
 
-Whoever reaches the port can connect, so what connections cost is bounded: how many there are, how
-long one may be silent, and how many come in a second.
+Anybody who reaches the port can connect, so connections are bounded: in number, in idle time, and
+in new ones per second.
 """
 
 from __future__ import annotations
@@ -53,9 +53,9 @@ class Answer(NamedTuple):
 class MetricsPort:
     """Serves ``collect()`` in threads of its own until `close`.
 
-    ``healthz()`` says what is wrong, so that the process should be started again, and ``readyz()``
-    why it does no work now; "" is good. Those paths answer 200, or 503 with that line. ``shows``
-    has what is answered to other paths: functions of the request's WSGI environment.
+    ``healthz()`` returns a problem that a restart would solve, and ``readyz()`` why it does no work
+    now; "" is good. Those paths answer 200, or 503 with that line. ``shows`` has what is answered
+    to other paths: functions of the request's WSGI environment.
     """
 
     def __init__(
@@ -168,7 +168,7 @@ class _Handler(WSGIRequestHandler):
 
 
 class _Collector:
-    """What prometheus_client asks at each scrape."""
+    """The collector that prometheus_client calls at each scrape."""
 
     def __init__(self, collect: Callable[[], Iterable[Metric]]) -> None:
         self._collect = collect

@@ -3,10 +3,10 @@
 No other process can connect to it, so only this channel names roots and shared memory.
 
 A worker reads its channel between two leases, so it may not read for the time of a clip, or of a
-hang. Nobody waits for it: messages without room stay in a queue and are sent when the worker reads.
-Two things bound the queue. An arena that is dropped before the worker has heard of it is never
-sent, so the queue refers only to descriptors of live streams. And a worker that hangs and does not
-read is killed, and the queue ends with the worker.
+hang. Sending never blocks: messages without room stay in a queue until the worker reads. Two things
+bound the queue. An arena that is dropped before it was sent is removed, so the queue refers only to
+descriptors of live streams. And a worker that hangs and does not read is killed, and the queue ends
+with the worker.
 """
 
 from __future__ import annotations
@@ -94,8 +94,8 @@ class PrivateChannel:
             pass  # ETOOMANYREFS: other processes have to read first; the next flush tries again
 
     def receive(self, timeout_s: float) -> tuple[Private, int | None] | None:
-        """The next message, with the descriptor of a `Share`; None if none came in
-        time. Raises EOFError if the other process is gone, ProtocolError."""
+        """Return the next message, with the descriptor of a `Share`; None after the timeout. Raises
+        EOFError if the other process has ended, ProtocolError."""
         self.socket.settimeout(timeout_s)
         try:
             while (got := self._take()) is None:

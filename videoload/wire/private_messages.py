@@ -34,7 +34,7 @@ class WorkerSettings(_Private, tag="settings"):
     keys: str | None = None
     insecure: bool = False
     transforms: list[str] | None = []  # modules whose functions a spec may name; None: any
-    folders: CacheDirectories = NO_DIRECTORIES  # where it keeps what serves it again
+    folders: CacheDirectories = NO_DIRECTORIES  # its caches
     log_format: LogFormat = ""
 
 
@@ -53,7 +53,7 @@ class Unshare(_Private, tag="unshare"):
 
 
 class Connects(_Private, tag="connects"):
-    """The worker asks whether it may connect: accepting it takes a descriptor."""
+    """The worker requests to connect: accepting it takes a descriptor."""
 
 
 class Connect(_Private, tag="connect"):
@@ -66,5 +66,5 @@ _decoder: msgspec.msgpack.Decoder[Private] = msgspec.msgpack.Decoder(Private)
 
 
 def unpack_private(body: bytes) -> Private:
-    """The message in ``body``. Raises ProtocolError."""
+    """Return the message in ``body``. Raises ProtocolError."""
     return decode(_decoder, body)

@@ -1,12 +1,12 @@
-"""The reserve: descriptors that a client holds for the moments when it cannot do without one.
+"""The reserve: descriptors that a client holds for operations that must not fail.
 
-A training may have as many files open as it is allowed to, and strangers may connect until none is
-left. Then the memory of a stream cannot be made, no worker can be started, and libzmq ends the
-whole process (SIGABRT) if one of its own workers connects (4.3.5, ipc_listener.cpp: EMFILE).
-So a client holds `_SIZE` descriptors that stand for nothing, and no stranger can take what is held:
+A training script may reach its limit of open files, and strangers may connect until none is left.
+Then the memory of a stream cannot be allocated, no worker can be started, and libzmq ends the whole
+process (SIGABRT) if one of its own workers connects (4.3.5, ipc_listener.cpp: EMFILE). So a client
+holds `_SIZE` descriptors that stand for nothing, and no stranger can take what is held:
 
-  * `let_go` closes them while memory is made or a process is started, and takes them again;
-  * `lend` closes them until a worker that should connect has connected: workers ask first.
+  * `let_go` closes them while memory is allocated or a process is started, and takes them again;
+  * `lend` closes them until an expected worker has connected: workers request it first.
 
 There is one reserve in a process, for all of its clients.
 """
@@ -42,7 +42,7 @@ class Reserve:
                 self._empty()
 
     def fill(self) -> None:
-        """Take what is missing, if it can be had. What is lent stays free."""
+        """Take the missing descriptors, if possible. Lent ones stay free."""
         with self._lock:
             try:
                 while self._clients and not self._lent and len(self._held) < _SIZE:
@@ -73,7 +73,7 @@ class Reserve:
             return True
 
     def take_back(self) -> None:
-        """A worker to which it was lent has connected, or has ended."""
+        """Note that a worker to which it was lent has connected, or has ended."""
         with self._lock:
             self._lent -= 1
             self.fill()

@@ -4,7 +4,7 @@
            | clip clip clip | clip clip clip |            aligned: TensorFlow then takes the array
              ^ a worker writes here                       without a copy)
 
-The trainer makes the arena. A worker that it started gets the file descriptor and maps the same
+The trainer allocates the arena. A worker that it started gets the file descriptor and maps the same
 pages. The lease table alone decides who may write where: a clip's place belongs to the one live
 lease that names it, and a whole slot belongs to the consumer once its batch is handed over. In a
 worker, `pixels.clip_pixels` writes them; the trainer's I/O thread writes those of other hosts.
@@ -73,8 +73,8 @@ class Arena:
             ) from None
 
     def view(self, slot: int, offset: int, shape: tuple[int, ...]) -> npt.NDArray[np.uint8]:
-        """A uint8 array of ``shape``, ``offset`` bytes into a slot. It keeps the memory alive.
-        Raises ValueError if it does not fit in."""
+        """Return a uint8 array of ``shape``, ``offset`` bytes into a slot. It holds a reference to
+        the memory. Raises ValueError if it does not fit in."""
         if offset + math.prod(shape) > self.stride:
             raise ValueError(f"{shape} at {offset} does not fit into {self.stride} bytes")
         return _view(self._memory, slot * self.stride + offset, shape)
@@ -87,8 +87,8 @@ class Arena:
 
 
 class Slots:
-    """The slots of a stream: an arena, and another one each time that it `grow`s, as when more
-    workers connect. ``slots`` is their number, and each keeps its place. Raises MemoryError."""
+    """The slots of a stream: an arena, and another one after each `grow`, for example when more
+    workers connect. ``slots`` is their number, and indices do not change. Raises MemoryError."""
 
     def __init__(self, slots: int, slot_bytes: int) -> None:
         self.slots = 0
@@ -104,35 +104,35 @@ class Slots:
         return self.arenas[-1]
 
     def place(self, slot: int) -> tuple[int, int]:
-        """The number of a slot's arena, and how many bytes into it the slot begins."""
+        """Return the number of a slot's arena, and how many bytes into it the slot begins."""
         at = bisect_right(self._firsts, slot) - 1
         return at, (slot - self._firsts[at]) * self.arenas[at].stride
 
     def view(self, slot: int, offset: int, shape: tuple[int, ...]) -> npt.NDArray[np.uint8]:
-        """As `Arena.view`."""
+        """Return a view, as `Arena.view`."""
         at = bisect_right(self._firsts, slot) - 1
         return self.arenas[at].view(slot - self._firsts[at], offset, shape)
 
     def lend(
         self, slot: int, shape: tuple[int, ...], give_back: Callable[[], object]
     ) -> npt.NDArray[np.uint8]:
-        """A slot as its consumer's array. ``give_back`` is called, in any thread, when the array
-        and its views are gone."""
+        """Return a slot as its consumer's array. ``give_back`` is called, in any thread, when the
+        array and its views are gone."""
         view = self.view(slot, 0, shape)
-        # NumPy makes the flat array the base of all views of views, so it lives exactly as long as
+        # In NumPy, the flat array is the base of all views of views, so it lives exactly as long as
         # the last of them.
         assert view.base is not None
         weakref.finalize(view.base, give_back).atexit = False
         return view
 
     def close(self) -> None:
-        """As `Arena.close`."""
+        """Close all arenas, as `Arena.close`."""
         for arena in self.arenas:
             arena.close()
 
 
 def spans(rows: Sequence[int]) -> list[tuple[int, int]]:
-    """The first row, and the number of rows, of each run of consecutive ones."""
+    """Return the first row, and the number of rows, of each run of consecutive ones."""
     if isinstance(rows, range):
         return [(rows.start, len(rows))]
     runs = groupby(enumerate(rows), lambda place: place[1] - place[0])
@@ -150,14 +150,16 @@ class Window:
             os.close(fd)
 
     def view(self, offset: int, shape: tuple[int, ...]) -> npt.NDArray[np.uint8]:
-        """A uint8 array of ``shape`` at ``offset``. Raises ValueError if it does not fit in."""
+        """Return a uint8 array of ``shape`` at ``offset``. Raises ValueError if it does not fit
+        in."""
         if offset < 0 or offset + math.prod(shape) > self.size:
             raise ValueError(f"{shape} at {offset} does not fit into {self.size} bytes")
         return _view(self._memory, offset, shape)
 
 
 def aligned_copy(array: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
-    """A copy that begins at a multiple of 64 bytes, so that TensorFlow takes it without a copy."""
+    """Return a copy that begins at a multiple of 64 bytes, so that TensorFlow takes it without a
+    copy."""
     memory = np.empty(array.nbytes + _ALIGNMENT, np.uint8)
     begin = -memory.__array_interface__["data"][0] % _ALIGNMENT
     copy = memory[begin : begin + array.nbytes].reshape(array.shape)

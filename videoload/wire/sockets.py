@@ -2,8 +2,8 @@
 
 The trainer binds a ROUTER, workers connect with a DEALER. Three settings are essential. With
 ROUTER_MANDATORY the trainer learns at once that a worker is gone; otherwise messages to it vanish.
-IMMEDIATE keeps a DEALER from queueing messages for a trainer that is not there. LINGER is bounded,
-so that no close hangs. High-water marks bound nothing here: leases do.
+IMMEDIATE prevents a DEALER from queueing messages for a trainer that is not connected. LINGER is
+bounded, so that no close hangs. High-water marks bound nothing here: leases do.
 
 What an unknown peer can cost is bounded as well. The sender of a frame that is larger than any
 lease is disconnected (MAXMSGSIZE), and so is a peer that connects and sends nothing
@@ -130,7 +130,7 @@ class Router:
             if keys is not None:
                 self.socket.curve_server = True
             else:
-                # Like CURVE, this makes libzmq refuse ZMTP 1.0, which any noise can pass for. Its
+                # As with CURVE, libzmq then rejects ZMTP 1.0, for which it mistakes any noise. Its
                 # handshake aborts the process if the socket is being closed (4.3.5,
                 # zmtp_engine.cpp:422).
                 self.socket.setsockopt_string(zmq.ZAP_DOMAIN, "videoload")
@@ -142,13 +142,13 @@ class Router:
             except BaseException:
                 self.connections.close()
                 raise
-            # What is bound already keeps its framing. From now on the socket numbers its peers
+            # Sockets that are already bound do not change. From now on the socket numbers its peers
             # itself, and sends messages of one frame. Otherwise a peer could announce the number of
             # the next one, and libzmq ends a process that knows two peers by one name (4.3.5,
             # socket_base.cpp:2113).
             self.socket.setsockopt(zmq.ROUTER_RAW, 1)
         bound = str(self.socket.getsockopt_string(zmq.LAST_ENDPOINT))
-        # An IPv4 address comes back as [::ffff:127.0.0.1], which is not what people connect to.
+        # An IPv4 address is returned as [::ffff:127.0.0.1], which people do not connect to.
         self.endpoint = re.sub(r"\[::ffff:([0-9.]+)\]", r"\1", bound)
         if endpoint.startswith("tcp://0.0.0.0:"):
             self.endpoint = f"tcp://0.0.0.0:{bound.rpartition(':')[2]}"
@@ -157,8 +157,8 @@ class Router:
         self.connections.name = int(address) if is_tcp else b"\0" + os.fsencode(address)
 
     def receive(self) -> tuple[Peer, FromWorker | ProtocolError] | None:
-        """The next message and its sender, or None. Its pixels, if any, are still to be taken by
-        `receive_pixels` or dropped by `skip`."""
+        """Return the next message and its sender, or None. Its pixels, if any, are still to be
+        taken by `receive_pixels` or dropped by `skip`."""
         try:
             first = self.socket.recv(zmq.DONTWAIT, copy=False)
         except zmq.Again:
@@ -191,7 +191,7 @@ class Router:
                 at += array.nbytes
         if got != size or self.more:
             self.skip()
-            raise ProtocolError(f"{got} bytes of pixels came, the lease has {size}")
+            raise ProtocolError(f"{got} bytes of pixels arrived, but the lease has {size}")
 
     def skip(self) -> None:
         """Drop what is left of the last message."""
@@ -204,12 +204,12 @@ class Router:
         return frame
 
     def sending(self) -> list[Peer]:
-        """The workers that sent something since the last call, even a part of a message."""
+        """Return the workers that sent something since the last call, even a part of a message."""
         growing = set(self.limits.growing())
         return [Peer(self, name) for name, number in self.numbers.items() if number in growing]
 
     def _note(self, frame: zmq.Frame, identity: bytes) -> None:
-        """All of this message has come. Raises ProtocolError."""
+        """Note the end of this message. Raises ProtocolError."""
         if self._admits is not None and not self._admits(str(frame.get("User-Id"))):
             raise ProtocolError("its key was revoked")
         if (serial := self.numbers.get(identity)) is None:
@@ -236,13 +236,13 @@ class Dealer:
         as_stranger: bool = False,
         once: bool = False,
     ) -> None:
-        """Begin to connect to ``endpoint``. ``as_stranger``, without keys: with some that nobody
-        knows. A trainer that has keys always sees and counts that, which it does not if this side
-        sees first that it has none. ``once``: it does not connect again by itself. Raises
+        """Begin to connect to ``endpoint``. ``as_stranger``, without keys: with new, unknown keys.
+        A trainer that has keys always sees and counts that, which it does not if this side sees
+        first that it has none. ``once``: it does not connect again by itself. Raises
         TransportError: not an address, or no keys."""
         check_address(endpoint, keys, insecure)
         self.was_refused = False
-        with _socket(context, zmq.DEALER, f"dial {endpoint}", keys, WORKER) as self.socket:
+        with _socket(context, zmq.DEALER, f"connect to {endpoint}", keys, WORKER) as self.socket:
             self.socket.setsockopt(zmq.IMMEDIATE, 1)
             self.socket.setsockopt(zmq.MAXMSGSIZE, _BODY_BYTES)
             self.socket.setsockopt(zmq.RECONNECT_IVL, -1 if once else 100)
@@ -266,11 +266,11 @@ class Dealer:
 
     @property
     def is_connected(self) -> bool:
-        """Whether a message could be sent now."""
+        """Return whether a message could be sent now."""
         return bool(self.socket.poll(0, zmq.POLLOUT))
 
     def hung_up(self) -> bool:
-        """Whether its connection ended since the last call. ZeroMQ makes another one. It
+        """Return whether its connection ended since the last call. ZeroMQ makes another one. It
         ``was_refused`` if the other side disconnects, as a trainer with other keys does."""
         ended = False
         with suppress(zmq.Again):
@@ -283,7 +283,7 @@ class Dealer:
         return ended
 
     def receive(self) -> FromTrainer | None:
-        """The next message, or None. Raises ProtocolError."""
+        """Return the next message, or None. Raises ProtocolError."""
         try:
             return unpack_from_trainer(self.socket.recv_multipart(zmq.DONTWAIT))
         except zmq.Again:

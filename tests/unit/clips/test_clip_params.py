@@ -270,7 +270,7 @@ CUTS = st.sampled_from([0, 2, 3])
 def test_what_is_scaled_of_a_frame_has_whole_chroma_samples(
     crop: Any, resize: int | None, seed: int, begin: Any, size: Any, turns: int, cut: Any
 ) -> None:
-    """Else colours would be stretched otherwise than brightness: by 6 of 112 pixels, once."""
+    """Else colors would be stretched otherwise than brightness: by 6 of 112 pixels, once."""
     box = np.array([[*begin, begin[0] + size[0], begin[1] + size[1]]], "<f4").tobytes()
     facts = video(size=(64, 48))._replace(quarter_turns=turns, cut=cut)
     made = spec(crop=crop, size=(30, 32), resize=resize)

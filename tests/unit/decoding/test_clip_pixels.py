@@ -103,7 +103,7 @@ def whole(frame: VideoFrame, spec: ClipSpec, facts: VideoInfo, *, planes: bool =
 
 
 @pytest.mark.parametrize(("name", "range_", "matrix"), in_pairs(FORMATS, [0, 2], [2, 1]))
-def test_every_kind_of_pixels_keeps_its_colours(name: str, range_: int, matrix: int) -> None:
+def test_every_kind_of_pixels_keeps_its_colors(name: str, range_: int, matrix: int) -> None:
     said = (matrix, range_) if name.startswith(("yuv", "nv", "uyvy")) else (2, 0)
     frame = frame_of(picture(320, 240), name, *said)
     truth = VideoFrame.from_ndarray(picture(320, 240), "rgb24")
@@ -217,7 +217,7 @@ def test_what_ffmpeg_cannot_scale_is_named() -> None:
 
 
 @pytest.mark.parametrize("name", ["yuv420p", "yuv444p10le", "gbrp", "gray"])
-def test_colours_that_ffmpeg_refuses_change_no_pixel(name: str) -> None:
+def test_colors_that_ffmpeg_refuses_change_no_pixel(name: str) -> None:
     """Reserved and logarithmic values, and matrices that its scaler does not know."""
     for matrix in range(18):
         known = matrix if matrix in (1, 4, 7, 9) else 9 if matrix == 10 else 5

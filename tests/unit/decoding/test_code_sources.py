@@ -10,9 +10,9 @@ import pytest
 from videoload.decoding.code_sources import digest, file_of, own_modules
 
 FILES = {
-    "augment.py": "import json\nfrom lib.colours import shift\n",
+    "augment.py": "import json\nfrom lib.colors import shift\n",
     "lib/__init__.py": "LEVEL = 3\n",
-    "lib/colours.py": "from .more import noise\ndef shift(): pass\n",
+    "lib/colors.py": "from .more import noise\ndef shift(): pass\n",
     "lib/more/noise.py": "import videoload\n",  # `more` has no __init__
     "lib/unused.py": "",
 }
@@ -32,7 +32,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 def test_a_modules_code_is_what_was_imported_with_it_beside_it(folder: Path) -> None:
     importlib.import_module("augment")
-    names = ["augment", "lib", "lib.colours", "lib.more", "lib.more.noise"]
+    names = ["augment", "lib", "lib.colors", "lib.more", "lib.more.noise"]
     assert own_modules("augment") == own_modules("lib.more.noise") == names
     assert file_of("lib") == folder / "lib/__init__.py"
     assert [file_of(name) for name in ("lib.more", "math", "no_such_module")] == [None] * 3

@@ -445,8 +445,8 @@ def test_what_buckets_leave_out_is_told_in_one_line_with_what_would_help() -> No
     assert "8 of 123 clips" in text
     assert "20 buckets" in text
     assert "4 x 2 ranks" in text
-    assert "drop_remainder=False brings 122" in text
-    assert "drop_remainder='repeat' brings 123" in text
+    assert "drop_remainder=False delivers 122" in text
+    assert "drop_remainder='repeat' delivers 123" in text
 
 
 @patient

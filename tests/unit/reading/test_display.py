@@ -162,7 +162,7 @@ def test_frames_whose_last_line_comes_first_are_upright(
     width, height, channels = 64, 48, bits // 8
     rows = np.tile(np.arange(height, dtype=np.uint8)[:, None, None] * 5, (1, width, channels))
     extradata = b"BottomUp\0" if fourcc == b"Y800" else b""
-    colours = bytes(each for n in range(256) for each in (n, n, n, 0)) if bits == 8 else b""
+    colors = bytes(each for n in range(256) for each in (n, n, n, 0)) if bits == 8 else b""
 
     def chunk(name: bytes, data: bytes) -> bytes:
         return name + struct.pack("<I", len(data)) + data + bytes(len(data) % 2)
@@ -170,7 +170,7 @@ def test_frames_whose_last_line_comes_first_are_upright(
     head = struct.pack("<14I", 40_000, 0, 0, 16, 2, 0, 1, 0, width, height, 0, 0, 0, 0)
     stream = struct.pack("<4s4s8xIIIIII", b"vids", fourcc, 0, 1, 25, 0, 2, 0) + bytes(12)
     form = struct.pack("<IiiHH4sIiiII", 40, width, height, 1, bits, fourcc, 0, 0, 0, 0, 0)
-    told = extradata or (colours if not fourcc.strip(b"\0") else b"")
+    told = extradata or (colors if not fourcc.strip(b"\0") else b"")
     described = chunk(b"strh", stream) + chunk(b"strf", form + told)
     header = chunk(b"LIST", b"hdrl" + chunk(b"avih", head) + chunk(b"LIST", b"strl" + described))
     pictures = b"".join(chunk(b"00db", rows.tobytes()) for _ in range(2))

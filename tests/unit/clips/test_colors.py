@@ -1,4 +1,4 @@
-"""What is drawn of colours, and the maths on pixels."""
+"""What is drawn of colors, and the maths on pixels."""
 
 import math
 import random
@@ -10,46 +10,44 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from videoload.clips.colours import (
-    Colours,
+from videoload.clips.colors import (
+    Colors,
     Jitter,
     Plane,
-    drawn_colours,
-    recolour_planes,
-    recolour_rgb,
+    draw_colors,
+    recolor_planes,
+    recolor_rgb,
 )
 
-SAME = Colours(1.0, 1.0, 1.0, 0.0)
+SAME = Colors(1.0, 1.0, 1.0, 0.0)
 PIXELS = np.random.default_rng(0).integers(0, 256, (3, 2, 16, 16), dtype=np.uint8)
 RGB = np.moveaxis(PIXELS, 0, -1).copy()
 
-colours = st.builds(
-    Colours, st.floats(0, 2), st.floats(0, 2), st.floats(0, 2), st.floats(-0.5, 0.5)
-)
+colors = st.builds(Colors, st.floats(0, 2), st.floats(0, 2), st.floats(0, 2), st.floats(-0.5, 0.5))
 
 
-def drawn(seeds: int, jitter: Jitter | None, grayscale: float) -> list[Colours]:
-    return [drawn_colours(jitter, grayscale, random.Random(seed).random) for seed in range(seeds)]
+def drawn(seeds: int, jitter: Jitter | None, grayscale: float) -> list[Colors]:
+    return [draw_colors(jitter, grayscale, random.Random(seed).random) for seed in range(seeds)]
 
 
-def planes_with(planes: list[Plane], by: Colours, *, full_range: bool) -> list[Plane]:
+def planes_with(planes: list[Plane], by: Colors, *, full_range: bool) -> list[Plane]:
     copies = [plane.copy() for plane in planes]
-    recolour_planes(copies, by, full_range=full_range)
+    recolor_planes(copies, by, full_range=full_range)
     return copies
 
 
-def rgb_with(pixels: Plane, by: Colours) -> Plane:
+def rgb_with(pixels: Plane, by: Colors) -> Plane:
     copy = pixels.copy()
-    recolour_rgb(copy, by)
+    recolor_rgb(copy, by)
     return copy
 
 
-def rounding(by: Colours) -> float:
+def rounding(by: Colors) -> float:
     """In levels: strong changes leave fewer bits after the point."""
     return max(0.0, by.brightness * by.contrast * max(1.0, by.saturation) - 2)
 
 
-def changed(y: Any, u: Any, v: Any, by: Colours, half: float) -> tuple[Any, Any, Any]:
+def changed(y: Any, u: Any, v: Any, by: Colors, half: float) -> tuple[Any, Any, Any]:
     """The formulas of the module, as they stand there, where grey of ``half`` is in the middle."""
     k, angle = by.brightness * by.contrast * by.saturation, 2 * math.pi * by.hue
     y = by.contrast * (by.brightness * y - half) + half
@@ -84,8 +82,8 @@ def test_the_share_of_grey_clips_is_the_one_asked_for() -> None:
 
 
 @settings(deadline=None, max_examples=30)
-@given(by=colours, full=st.booleans())
-def test_planes_follow_the_formulas_within_a_level(by: Colours, full: bool) -> None:
+@given(by=colors, full=st.booleans())
+def test_planes_follow_the_formulas_within_a_level(by: Colors, full: bool) -> None:
     made = planes_with(list(PIXELS), by, full_range=full)
     low, high = (0, 255) if full else (16, 235)
     y, u, v = PIXELS.astype(float)
@@ -98,8 +96,8 @@ def test_planes_follow_the_formulas_within_a_level(by: Colours, full: bool) -> N
 
 
 @settings(deadline=None, max_examples=30)
-@given(by=colours)
-def test_rgb_follows_the_same_formulas_as_planes(by: Colours) -> None:
+@given(by=colors)
+def test_rgb_follows_the_same_formulas_as_planes(by: Colors) -> None:
     r, g, b = np.moveaxis(RGB, -1, 0).astype(float)
     y = 0.299 * r + 0.587 * g + 0.114 * b
     y, u, v = changed(y, (b - y) / 1.772, (r - y) / 1.402, by, 127.5)

@@ -1,4 +1,4 @@
-"""Colour augmentation: what is drawn for a clip, and the integer maths on its pixels.
+"""Color augmentation: random factors of a clip, and the integer maths on its pixels.
 
 The four changes are linear in the planes of a frame, so that they cost little there. With luma y
 and chroma u, v, each in [0, 1] or [-1/2, 1/2], and the drawn brightness b, contrast c, saturation s
@@ -8,8 +8,8 @@ and hue h (in turns):
     u' = b * c * s * (cos(2 pi h) * u - sin(2 pi h) * v)
     v' = b * c * s * (sin(2 pi h) * u + cos(2 pi h) * v)
 
-In RGB this is: multiply by b, move away from middle grey by c, move away from each pixel's own grey
-by s, and turn the hue. What leaves the range is cut off once, at the end. A clip in grey has s = 0.
+In RGB this is: multiply by b, move away from middle gray by c, move away from each pixel's own gray
+by s, and turn the hue. Values are clipped once, at the end. A clip in gray has s = 0.
 
 The pixels are computed in integers of 16 bits, half the time of 32 bits, with factors rounded to
 1/64 or so. They are within some levels of the formulas, and every host gives the same bytes.
@@ -49,8 +49,8 @@ Plane = npt.NDArray[np.uint8]
 Matrix = Sequence[Sequence[float]]
 
 
-class Colours(NamedTuple):
-    """How the colours of a clip are changed: three factors, and ``hue`` in turns."""
+class Colors(NamedTuple):
+    """The color changes of a clip: three factors, and ``hue`` in turns."""
 
     brightness: float
     contrast: float
@@ -58,14 +58,14 @@ class Colours(NamedTuple):
     hue: float
 
 
-def checked_colours(jitter: object, grayscale: object, pixels: str) -> dict[str, Any]:
+def checked_colors(jitter: object, grayscale: object, pixels: str) -> dict[str, Any]:
     """``jitter`` and ``grayscale`` of a spec. Raises SpecError."""
     made = {
         "jitter": None if jitter is None else _checked_jitter(jitter),
         "grayscale": real("grayscale", grayscale, 0, 1, what="a probability"),
     }
-    if not PIXEL_FORMATS[pixels].has_colours and any(made.values()):
-        raise SpecError(f'pixels="{pixels}" has no colours: leave jitter and grayscale out')
+    if not PIXEL_FORMATS[pixels].has_colors and any(made.values()):
+        raise SpecError(f'pixels="{pixels}" has no colors: omit jitter and grayscale')
     return made
 
 
@@ -79,11 +79,11 @@ def _checked_jitter(jitter: object) -> Jitter:
     return made[0], made[1], made[2], made[3]
 
 
-def drawn_colours(jitter: Jitter | None, grayscale: float, draw: Draw) -> Colours:
-    """Draw the colours of a clip. A factor is uniform in [max(0, 1 - most), 1 + most], the hue in
-    [-most, most]. The draws have one order, even if some are not used."""
+def draw_colors(jitter: Jitter | None, grayscale: float, draw: Draw) -> Colors:
+    """Draw the color changes of a clip. A factor is uniform in [max(0, 1 - most), 1 + most], the
+    hue in [-most, most]. The draws have one order, even if some are not used."""
     brightness, contrast, saturation, hue = jitter or (0.0, 0.0, 0.0, 0.0)
-    made = Colours(
+    made = Colors(
         _factor(brightness, draw()),
         _factor(contrast, draw()),
         _factor(saturation, draw()),
@@ -97,33 +97,33 @@ def _factor(most: float, drawn: float) -> float:
     return least + (1 + most - least) * drawn
 
 
-def recolour_planes(planes: Sequence[Plane], colours: Colours, *, full_range: bool) -> None:
-    """Change the colours of frames in place: of their ``planes`` Y, U and V, or Y alone.
+def recolor_planes(planes: Sequence[Plane], colors: Colors, *, full_range: bool) -> None:
+    """Change the colors of frames in place: of their ``planes`` Y, U and V, or Y alone.
     ``full_range``: luma is 0..255 and not 16..235."""
-    brightness, contrast, _, hue = colours
+    brightness, contrast, _, hue = colors
     low, high = (0, 255) if full_range else (16, 235)
     # Y' - low = c * (b * (Y - low) - (high - low) / 2) + (high - low) / 2
     slope, middle = brightness * contrast, (high - low) / 2
     _change(planes[:1], [[slope]], low + middle * (1 - contrast) + slope * (128 - low) - 128)
     if len(planes) == 3:
-        strength, angle = _strength(colours), 2 * math.pi * hue
+        strength, angle = _strength(colors), 2 * math.pi * hue
         cos, sin = strength * math.cos(angle), strength * math.sin(angle)
         _change(planes[1:], [[cos, -sin], [sin, cos]], 0)
 
 
-def recolour_rgb(pixels: Plane, colours: Colours) -> None:
-    """Change the colours of RGB pixels [..., 3] in place: the same maths as in planes."""
-    strength, angle = _strength(colours), 2 * math.pi * colours.hue
+def recolor_rgb(pixels: Plane, colors: Colors) -> None:
+    """Change the colors of RGB pixels [..., 3] in place: the same maths as in planes."""
+    strength, angle = _strength(colors), 2 * math.pi * colors.hue
     cos, sin = strength * math.cos(angle), strength * math.sin(angle)
-    slope = colours.brightness * colours.contrast
+    slope = colors.brightness * colors.contrast
     changed = _product(((slope, 0.0, 0.0), (0.0, cos, -sin), (0.0, sin, cos)), _TO_YUV)
     matrix = _product(_TO_RGB, changed)
-    offset = 127.5 * (1 - colours.contrast) + slope * 128 - 128  # the chroma of grey is 0
+    offset = 127.5 * (1 - colors.contrast) + slope * 128 - 128  # the chroma of gray is 0
     _change([pixels[..., i] for i in range(3)], matrix, offset)
 
 
-def _strength(colours: Colours) -> float:
-    return colours.brightness * colours.contrast * colours.saturation
+def _strength(colors: Colors) -> float:
+    return colors.brightness * colors.contrast * colors.saturation
 
 
 def _change(planes: Sequence[Plane], matrix: Matrix, offset: float) -> None:
@@ -148,6 +148,6 @@ def _change(planes: Sequence[Plane], matrix: Matrix, offset: float) -> None:
 
 
 def _product(left: Matrix, right: Matrix) -> list[list[float]]:
-    """The product of two matrices. Python adds in one order; NumPy's libraries may not."""
+    """Return the product of two matrices. Python adds in one order; NumPy's libraries may not."""
     columns = list(zip(*right, strict=True))
     return [[sum(map(operator.mul, row, column)) for column in columns] for row in left]
