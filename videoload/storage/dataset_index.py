@@ -111,7 +111,7 @@ class DatasetIndex:
     def version(self, path: str, wait: bool) -> bytes | None:
         """The version of a file that it has a row of. Nobody may ``wait``: None while it is on its
         way. Raises StorageError."""
-        rows = self._rows(path, wait)
+        rows = self.rows(path, wait)
         return rows[-1][1] if rows else None
 
     def find(
@@ -120,7 +120,7 @@ class DatasetIndex:
     ) -> T | None:  # fmt: skip
         """What ``read`` makes of the row of a file as it is now, see `KeptRows.find`. Raises
         StorageError."""
-        rows, version = self._rows(path, wait), file.version
+        rows, version = self.rows(path, wait), file.version
         for name, of, packed in rows:
             with suppress(ValueError):
                 if of == version:
@@ -137,14 +137,9 @@ class DatasetIndex:
                 )  # fmt: skip
         return None
 
-    def packed(self, path: str, version: bytes) -> list[bytes]:
-        """The bytes of its row of a version of a file. Raises StorageError."""
-        key = os.fsencode(path), version
-        return [packed for *of, packed in self._rows(path) if tuple(of) == key]
-
     def paths(self) -> list[str]:
         """The paths of all files that it has rows of. Raises StorageError."""
-        self._rows("")
+        self.rows("")
         try:
             return [] if self._opened is None else self._opened.paths()
         except sqlite3.Error as error:
@@ -155,7 +150,8 @@ class DatasetIndex:
         """Do not use its row of a file."""
         self._unused.add(path)
 
-    def _rows(self, path: str, wait: bool = True) -> list[Row]:
+    def rows(self, path: str, wait: bool = True) -> list[Row]:
+        """The rows of a file, by the path that it has in the index. Raises StorageError."""
         if self._search is Search.WANTED and is_url(self._where):
             self._start()
         is_here = self._coming is not None and self._coming[1].done()

@@ -22,6 +22,7 @@ from errno import EPERM
 from hashlib import blake2b
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any, cast
 from urllib.parse import quote
 from zlib import compress, decompressobj
 from zlib import error as zlib_error
@@ -76,6 +77,11 @@ def _sum(path: str, version: bytes, data: bytes | memoryview) -> bytes:
     return xxh3_64_digest(data, xxh3_64_intdigest(os.fsencode(path) + b"\0" + version))
 
 
+def _whole(rows: Iterable[tuple[object, ...]]) -> list[Row]:
+    """Those that are rows: a damaged or forged file may hold anything."""
+    return [cast("Row", row) for row in rows if all(isinstance(cell, bytes) for cell in row)]
+
+
 def table_name(key: str, suffix: str = "sqlite") -> str:
     """The name of a file in the cache, which is deleted if nobody opens it."""
     text = key.encode(errors="surrogateescape")
@@ -118,8 +124,7 @@ class SetTable:
         return self._rows(os.fsencode(path))
 
     def _rows(self, path: bytes) -> list[Row]:
-        found = self._opened.execute("SELECT * FROM indexes WHERE path = ? LIMIT 1", [path])
-        return [row for row in found if all(isinstance(cell, bytes) for cell in row)]
+        return _whole(self._opened.execute("SELECT * FROM indexes WHERE path = ? LIMIT 1", [path]))
 
     def paths(self) -> list[str]:
         """The paths of all files that it has rows of. Raises sqlite3.Error."""
@@ -173,29 +178,19 @@ class HostTable:
     """
 
     def __init__(self, folder: str | None, key: str) -> None:
+        self.is_shared = folder is not None
         self._file = None if folder is None else Path(os.path.realpath(folder), table_name(key))
         self._process = os.getpid()
         self._waiting: dict[tuple[bytes, bytes], bytes] = {}
         self._written_s = -_MAX_WAIT_S
         self._opened: sqlite3.Connection | None = None
 
-    def read(self, path: str, identity: bytes) -> bytes | None:
-        """The row of a file."""
-        key = os.fsencode(path), identity
-        if key in self._waiting:
-            return self._waiting[key]
-        statement = "SELECT packed FROM indexes WHERE path = ? AND identity = ?"
-        for (packed,) in self._execute(statement, [key]):
-            if isinstance(packed, bytes):  # a damaged file may hold anything
-                return packed
-        return None
-
-    def last(self, path: str) -> bytes | None:
-        """The key of the row of a file that was written last."""
-        if self._file is None:
-            return None
-        statement = "SELECT identity FROM indexes WHERE path = ? ORDER BY rowid DESC LIMIT 1"
-        return next((key for (key,) in self._execute(statement, [(os.fsencode(path),)])), None)
+    def rows(self, path: str) -> list[Row]:
+        """The rows of a file, the oldest first."""
+        key = os.fsencode(path)
+        statement = "SELECT * FROM indexes WHERE path = ? ORDER BY rowid"
+        waiting = [(*of, packed) for of, packed in self._waiting.items() if of[0] == key]
+        return _whole(self._execute(statement, [(key,)])) + waiting
 
     def write(self, path: str, identity: bytes, packed: bytes) -> None:
         """Write a row: at once, if files come slowly."""
@@ -223,7 +218,7 @@ class HostTable:
             self._opened.close()
             self._opened = None
 
-    def _execute(self, statement: str, rows: Sequence[tuple[bytes, ...]]) -> list[tuple[bytes]]:
+    def _execute(self, statement: str, rows: Sequence[tuple[bytes, ...]]) -> list[tuple[Any, ...]]:
         for _ in range(3):  # a damaged file is made again; if that fails, a temporary one
             try:
                 connection = self._connection()

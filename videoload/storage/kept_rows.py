@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import TypeVar
 
 from videoload.storage.dataset_index import DatasetIndex
-from videoload.storage.index_table import HostTable, pack, unpack
+from videoload.storage.index_table import HostTable, Row, pack, unpack
 from videoload.storage.shards import File
 
 T = TypeVar("T")
@@ -44,31 +44,34 @@ class KeptRows:
                 found = self._of_set.find(path, file, read, check, wait)
                 if found is not None:
                     return found
-            if (packed := self.packed(path, file)) is not None:
+            for _, of, packed in self.rows(path):
                 with suppress(ValueError):
-                    return read(unpack(path, file.version, packed))
+                    if of == file.key:
+                        return read(unpack(path, file.version, packed))
         return None
 
-    def packed(self, path: str, file: File) -> bytes | None:
-        """The bytes of a row that was kept on this host."""
-        return self._host.read(path, file.key)
+    def rows(self, path: str) -> list[Row]:
+        """The rows of a file that were kept on this host, the oldest first."""
+        return self._host.rows(path)
 
     def version(self, path: str, wait: bool) -> bytes | None:
         """Of which version of a file on another host something is known; None: of none."""
         with self._lock:
             version = None if self._of_set is None else self._of_set.version(path, wait)
-            return version or self._host.last(path)
+            return version or next((of for _, of, _ in self._last(path)), None)
 
     def own_version(self, path: str) -> bytes | None:
         """Of which version of a file on another host this host has found out something."""
         with self._lock:
-            version = self._host.last(path)
-            row = None if version is None else self._host.read(path, version)
-        with suppress(ValueError):
-            if version is not None and row is not None:
-                unpack(path, version, row)
-                return version
+            for _, version, packed in self._last(path):
+                with suppress(ValueError):
+                    unpack(path, version, packed)
+                    return version
         return None
+
+    def _last(self, path: str) -> list[Row]:
+        """The row that was written last, if other processes have it."""
+        return self.rows(path)[-1:] if self._host.is_shared else []
 
     def put(self, path: str, file: File, content: bytes) -> None:
         """Keep what was found out of a file."""

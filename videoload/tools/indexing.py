@@ -8,7 +8,7 @@ made, are not read.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import chain
@@ -146,28 +146,28 @@ def _can_write(place: Path) -> bool:
 
 def _sources(
     root: Path | str, paths: Sequence[str], folder: str, requested: Sequence[str | None]
-) -> tuple[Storage, KeptRows, list[DatasetIndex]]:
-    """The files as they are now, the cache, and the indexes that there are."""
+) -> tuple[Storage, list[KeptRows | DatasetIndex]]:
+    """The files as they are now, and what is known of them: the cache, and all indexes."""
     storage, software = open_storage(root), index_software()
     rows = KeptRows(folder, storage.root, software)
     storage.keep(rows)
     if is_url(root):
         found = versions_of(str(root), paths)
         storage.last_version = lambda path, wait: found.get(path)
-    known = [DatasetIndex(each, storage, folder, software) for each in requested if _is_there(each)]
-    return storage, rows, known
+    there = filter(_is_there, requested)
+    return storage, [rows, *(DatasetIndex(each, storage, folder, software) for each in there)]
 
 
 def _is_there(index: str | None) -> bool:
     return index is None or is_url(index) or Path(index).exists()
 
 
-def _row(storage: Storage, cache: KeptRows, known: Sequence[DatasetIndex], path: str) -> Row | None:
+def _row(storage: Storage, known: Sequence[KeptRows | DatasetIndex], path: str) -> Row | None:
     """The row of a file, if one is known and whole. Raises StorageError."""
     with suppress(VideoError):
         file = storage.resolve(path)
-        for packed in _candidates(cache.packed(path, file), known, path, file.version):
-            with suppress(ValueError):
+        for _, _, packed in chain.from_iterable(each.rows(path) for each in known):
+            with suppress(ValueError):  # it is of another file
                 VideoIndex.from_bytes(unpack(path, file.version, packed)).check(file.size)
                 return path.encode(errors="surrogateescape"), file.version, packed
     return None
@@ -183,14 +183,6 @@ def _held(storage: Storage, paths: Iterable[str]) -> list[Row]:
                 packed = pack(name, file.version, storage.contents(name, file).to_bytes())
                 found[name] = name.encode(errors="surrogateescape"), file.version, packed
     return list(found.values())
-
-
-def _candidates(
-    own: bytes | None, known: Sequence[DatasetIndex], path: str, version: bytes
-) -> Iterator[bytes]:
-    yield from (own,) if own is not None else ()
-    for index in known:
-        yield from index.packed(path, version)
 
 
 def _read(
