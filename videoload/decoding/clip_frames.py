@@ -234,26 +234,22 @@ class ClipFrames:
         already. When a video is met for the first time, they are the others that are decoded on
         the way. Later they are all frames of the groups of pictures: that costs more once, and less
         in all epochs together."""
-        if self._set.whole and self.missing:
-            self.extra = self._choose(order)
-        if self._stored is not None and self.missing:
-            if self._store.records.takes(self._stored, self._set, self._written):
-                self._target = self._stored
-            else:
-                self.extra = []
+        if not self.missing:
+            return
+        stored = self._stored
+        last = order.frames - 1 if stored is not None else self.missing[-1]
+        groups = {order.group_of(ordinal) for ordinal in self.missing} - {-1}
+        for members in map(order.members, groups if self._set.whole else ()):
+            others = range(members.start, min(members.stop, last + 1))
+            self.extra += others if stored is None else stored.absent(others)
+        if stored is not None and self._store.records.takes(stored, self._set, self._written):
+            self._target = stored
+        elif stored is not None:
+            self.extra = []
 
     @property
     def _written(self) -> list[int]:
         return sorted({*self.missing, *self.extra})
-
-    def _choose(self, order: FrameTable) -> list[int]:
-        groups = {order.group_of(ordinal) for ordinal in self.missing} - {-1}
-        last = self.missing[-1] if self._stored is None else order.frames
-        found: list[int] = []
-        for members in map(order.members, groups):
-            wanted = range(members.start, min(members.stop, last + 1))
-            found += wanted if self._stored is None else self._stored.absent(wanted)
-        return found
 
     def take(self, ordinal: int, frame: VideoFrame) -> None:
         """A frame was decoded. Raises BrokenFileError, FormatChangedError."""
