@@ -14,6 +14,7 @@ from tests.support.digests import digests
 from tests.support.videos import Videos
 from tests.support.waiting import SECOND, wait_until
 from videoload import Client, ClipSpec, Stream, decode_serially
+from videoload.client.stream import readers_of
 from videoload.engine import open_streams, readers
 from videoload.wire import slots
 
@@ -57,9 +58,11 @@ def interrupted(source: Stream, at: int) -> bool:
     return False
 
 
-# An exception in a finalizer is not raised, but printed.
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_ctrl_c_between_any_two_steps_of_a_reader_loses_no_slot(videos: Videos) -> None:
+def test_ctrl_c_between_any_two_steps_of_a_reader_loses_no_slot(
+    videos: Videos, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # An exception in a finalizer is printed. pytest would keep it, and with its frames the reader.
+    monkeypatch.setattr(sys, "unraisablehook", lambda unraisable: None)
     expected = digests(decode_serially(videos.catalog, CLIP, BATCH, info=True))
     with Client(workers=1) as client:
         client.wait_for_workers(1, timeout_s=60 * SECOND)
@@ -69,6 +72,9 @@ def test_ctrl_c_between_any_two_steps_of_a_reader_loses_no_slot(videos: Videos) 
             pass
         gc.collect()
         assert at > 30, "places were seen"
+        loans = readers_of(source).source.loans  # a tick finds those whose end was interrupted
+        wait_until(lambda: not loans, 60 * SECOND, "no slot is lent any more")
+        copied = source.stats().copied
         got: list[str] = []
 
         def read() -> None:
@@ -78,4 +84,4 @@ def test_ctrl_c_between_any_two_steps_of_a_reader_loses_no_slot(videos: Videos) 
         reader.start()
         wait_until(lambda: not reader.is_alive(), 60 * SECOND, "all slots came back")
         assert got == expected
-        assert source.stats().copied == 0, "one slot is lost"
+        assert source.stats().copied == copied, "one slot is lost"

@@ -70,7 +70,7 @@ class Stream(Generic[C]):
 
     def __len__(self) -> int:
         """Batches per epoch, the same number on all ranks of ``shard``."""
-        return len(self._readers)
+        return len(self._readers.plan)
 
     def __iter__(self) -> Iterator[Batch[C]]:
         """Read the next epoch.
@@ -145,7 +145,8 @@ class Stream(Generic[C]):
             own = self._readers.cursor.begin()
             batches = self._readers.read(own.steps, info=info, follows=True, taken=own.taken)
         else:
-            batches = self._readers.read(self._readers.steps(start_step or 0, epochs), info=info)
+            steps = self._readers.plan.steps(start_step or 0, epochs)
+            batches = self._readers.read(steps, info=info)
         # `map`, since the variable of a loop here would keep the batch's slot.
         return map(with_digest, batches) if info else batches
 
@@ -189,7 +190,7 @@ class Stream(Generic[C]):
 
         cursor = self._readers.cursor
         if start_step is not None or epochs is not None:
-            steps = self._readers.steps(start_step or 0, epochs)
+            steps = self._readers.plan.steps(start_step or 0, epochs)
             cursor = EpochCursor(len(self), steps.start, len(steps))
         return dataset(self._readers, cursor, info=info)
 
@@ -271,7 +272,7 @@ class Stream(Generic[C]):
                 + ("" if state.get("world") == own["world"] else ranks)
             )
         if (step := whole("step", state.get("step"), 0)) % len(self):
-            self._readers.source.state.plan.check_resume(step)
+            self._readers.plan.check_resume(step)
         try:
             self._readers.use_copies(str(state.get("copies", "")))
         except ValueError as error:
@@ -320,7 +321,7 @@ class Stream(Generic[C]):
     @property
     def quarantine(self) -> list[BadVideo]:
         """The videos that could not be decoded so far, each once: `BadVideo` (path, reason)."""
-        return self._readers.quarantine.videos
+        return self._readers.source.state.quarantine.videos
 
     @property
     def changed(self) -> list[str]:
@@ -363,8 +364,8 @@ class Stream(Generic[C]):
         """
         window_s = math.inf if window_s is None else real("window_s", window_s, 0.001)
         if since_last:
-            window_s = min(window_s, self._readers.meter.since("stats"))
-        return self._readers.stats(window_s)
+            window_s = min(window_s, self._readers.source.meter.since("stats"))
+        return self._readers.record(window_s).stats
 
     def __getitem__(self, index: object) -> NoReturn:
         raise TypeError(

@@ -1,14 +1,14 @@
 """How a stream is read: by a ``for`` loop, by `tf.data`, by Keras.
 
 A *reader* is one way through the stream, used by one thread at a time. What it gets is the slot
-itself: see `lending`.
+itself, lent until the last array that looks into it dies. A consumer that keeps nearly all slots
+gets copies.
 """
 
 from __future__ import annotations
 
 import copy
 import logging
-import math
 import sys
 import time
 import weakref
@@ -17,13 +17,15 @@ from collections.abc import Callable, Generator, Iterator
 from functools import cached_property, partial
 from typing import Any, cast
 
-from videoload.clips.sample_spec import SampleSpec, Shape
+import numpy as np
+import numpy.typing as npt
+
+from videoload.clips.sample_spec import SampleSpec
 from videoload.engine.engine import Engine
-from videoload.engine.lending import lend
 from videoload.engine.meter import Meter
-from videoload.engine.open_streams import OpenStream
+from videoload.engine.open_streams import Loan, OpenStream
 from videoload.engine.reader_queue import ReaderQueue
-from videoload.engine.stats import StreamRecord, StreamStats
+from videoload.engine.stats import StreamRecord
 from videoload.errors import VideoError, VideoloadError
 from videoload.logs import Log
 from videoload.plan.batches import Batch, BatchWithInfo, collate
@@ -32,12 +34,14 @@ from videoload.plan.identity import Identity
 from videoload.plan.options import CheckedOptions
 from videoload.plan.windows import Lengths
 from videoload.scheduler.commands import Ready
+from videoload.wire.slots import aligned_copy
 
 _log = Log(__name__)
 
 _WAIT_S = 0.2  # A waiting consumer sees Ctrl-C after this time at most.
 _IDLE_WAIT_S = 0.05  # The same, if `idle` is called meanwhile.
 _REMIND_S = 60.0  # Between two warnings about a batch that does not come.
+_KEPT = 2  # These slots of a reader are never lent. A consumer of all others gets copies.
 _PEEK = 2  # Batches that are read only to look at a stream: Keras takes two.
 _ENDLESS = 1 << 40  # steps: who reads passes goes on in the next epochs
 
@@ -46,9 +50,11 @@ class StreamReaders:
     """The readers of one stream. The stream lives as long as this object.
 
     Attributes:
-        source: The stream.
-        spec: The stream's clips; the native size is known.
-        code: Digests of the user's modules, as they were when the stream was made.
+        source: The stream, as the I/O thread has it.
+        plan: Its batches.
+        options: How they are made.
+        catalog: Its rows.
+        spec: Its clips; the native size is known.
         look: Called once with the next batch that is handed over, and its BatchInfo.
         error: What ended the last reading, or None.
         cursor: Which epoch the next pass has.
@@ -68,12 +74,10 @@ class StreamReaders:
         self._begun: set[int] = set()  # Steps from which more than a peek was read.
         self._warned = False
         self._when_closed: list[weakref.WeakMethod[Callable[[], None]]] = []
-        self.options, self.catalog, self.spec = options, source.catalog, source.spec
-        self.code = source.code
-        self.meter = source.meter
-        self.quarantine = source.state.quarantine
+        self.plan, self.options = source.state.plan, options
+        self.catalog, self.spec = source.catalog, source.spec
         self.lengths = Lengths(source.catalog, source.spec)
-        self.cursor = EpochCursor(len(self), ranks=options["shard"][1])
+        self.cursor = EpochCursor(len(self.plan), ranks=options["shard"][1])
         # By the step that it comes to next: the reading of the last pass that came to its end.
         self._resting: dict[int, Reading] = {}
         self.look: Callable[[BatchWithInfo], None] | None = None
@@ -94,29 +98,15 @@ class StreamReaders:
         if text and self.source.state.files is not None:
             self.source.state.files.pin(text)
 
-    def __len__(self) -> int:
-        """Batches per epoch."""
-        return len(self.source.state.plan)
-
-    @property
-    def sizes(self) -> dict[Shape, int]:
-        """Clips of a whole batch, by their shape."""
-        return self.source.state.plan.sizes
-
     @cached_property
     def identity(self) -> Identity:
         """What the stream is. Nothing of it changes, and a training may ask for it in each step."""
-        return Identity.of(self.catalog, self.spec, self.options, self.code)
+        return Identity.of(self.catalog, self.spec, self.options, self.source.code)
 
     def check_process(self) -> None:
         """Raise ClosedError in the copy that a fork made: each step is checked, since the slots are
         memory of both processes, and the parent fills them again."""
         self._engine.check_process()
-
-    def steps(self, start_step: int, epochs: int | None) -> range:
-        """The steps from ``start_step`` to the end of epoch number ``epochs``, or of its own epoch.
-        Raises SpecError."""
-        return self.source.state.plan.steps(start_step, epochs)
 
     def read(
         self,
@@ -141,7 +131,7 @@ class StreamReaders:
         goes_on, over, self.error = follows and self.options["ordered"], False, None
         reading = self._reading(steps, goes_on=goes_on)
         queue, number = reading.queue, reading.id
-        meter = self.meter if counts else None
+        meter = source.meter if counts else None
         try:
             engine.check()
             for step in steps:
@@ -210,12 +200,12 @@ class StreamReaders:
     def _hand_over(
         self, batch: Ready, queue: ReaderQueue, idle: Callable[[], None] | None, *, info: bool
     ) -> Batch | BatchWithInfo:
-        """The arrays of a batch. ``idle``: see `lend`.
+        """The arrays of a batch. ``idle``: see `_lend`.
 
         A Ctrl-C may strike between any two steps. The slot is still given back: by the queue's end
         until the array exists, and then by the array's end. Twice does no harm.
         """
-        rows = lend(self._engine, self.source, batch, idle)
+        rows = self._lend(batch, idle)
         queue.handed_over()
         spec = cast("SampleSpec", self.source.layout_of(batch.samples[0]).task)
         look, self.look = self.look, None
@@ -230,11 +220,50 @@ class StreamReaders:
                 _log.exception("the live page cannot show a batch")
         return made if info else made[:2]
 
-    # Figures
+    def _lend(self, batch: Ready, idle: Callable[[], None] | None) -> npt.NDArray[np.uint8]:
+        """The clips of a batch, uint8 [B, bytes of a clip]. ``idle`` is called before a copy is
+        made: it may end a loan."""
+        engine, source = self._engine, self.source  # the loan does not keep this object alive
+        clip_bytes = source.layout_of(batch.samples[0]).clip_bytes
+        shape, slot, memory = (len(batch.samples), clip_bytes), batch.slot, source.memory
+        if batch.rows is not None:  # Close the gaps. Nobody else writes into this slot any more.
+            whole = memory.view(slot, 0, (max(batch.rows) + 1, clip_bytes))
+            for to, row in enumerate(batch.rows):
+                if to != row:
+                    whole[to] = whole[row]
 
-    def stats(self, window_s: float = math.inf) -> StreamStats:
-        """What the stream did in the last ``window_s`` seconds."""
-        return self.record(window_s).stats
+        def give_back() -> None:
+            engine.post_about(
+                source, lambda: engine.streams.give_back(source, batch), about_leases=True
+            )
+
+        most = batch.slots - max(1, min(_KEPT, batch.slots // 2))
+        if (held := self._held(batch.reader)) >= most and idle is not None:
+            idle()
+            held = self._held(batch.reader)
+        if held < most:
+            rows = memory.lend(slot, shape, give_back)
+            assert rows.base is not None
+            source.loans[slot] = Loan(batch, weakref.ref(rows.base))
+            return rows
+        rows = aligned_copy(memory.view(slot, 0, shape))
+        give_back()
+        source.meter.copied += 1
+        if source.meter.copied == 1:
+            _log.warning(
+                "%d of %d batches in memory are still referenced; further batches are copied (hold "
+                "fewer, or give more slots=)", held, batch.slots,
+            )  # fmt: skip
+        return rows
+
+    def _held(self, reader: int) -> int:
+        """How many slots of a reader are lent to arrays that still live."""
+        return sum(
+            loan.batch.reader == reader and loan.array() is not None
+            for loan in list(self.source.loans.values())
+        )
+
+    # Figures
 
     def record(self, window_s: float) -> StreamRecord:
         """All figures, with those of the last ``window_s`` seconds."""
@@ -242,12 +271,12 @@ class StreamReaders:
 
     def _log_epoch(self, step: int) -> None:
         """Log the figures of an epoch if ``step`` was its last one."""
-        if (step + 1) % len(self):
+        if (step + 1) % len(self.plan):
             return
         self._tell_of_lengths()
         if _log.shows(logging.INFO):
-            figures = self.stats(self.meter.since("epoch"))
-            _log.info("epoch %d: %s", (step + 1) // len(self), figures)
+            figures = self.record(self.source.meter.since("epoch")).stats
+            _log.info("epoch %d: %s", (step + 1) // len(self.plan), figures)
 
     def _leave(self, number: int, meter: Meter | None, *, tells: bool) -> None:
         if meter is not None:

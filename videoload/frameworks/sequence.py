@@ -46,7 +46,7 @@ class StreamSequence(keras.utils.PyDataset):  # type: ignore[misc]  # Keras has 
     def __init__(self, readers: StreamReaders) -> None:
         super().__init__()
         check_numbered(readers.options, "a sequence")
-        if len(readers.sizes) > 1:
+        if len(readers.plan.sizes) > 1:
             raise SpecError(
                 "a sequence needs batches of one shape, as Keras looks at the first two alone: use "
                 "dataset(), or give one length and one size"

@@ -86,7 +86,7 @@ def dataset(readers: StreamReaders, cursor: EpochCursor, *, info: bool = False) 
     # Batches of several shapes: what they differ in is None.
     kinds = [
         _signature(readers, with_shape(readers.spec, shape), rows if are_whole else None, info)
-        for shape, rows in readers.sizes.items()
+        for shape, rows in readers.plan.sizes.items()
     ]
     signature = tf.nest.map_structure(
         lambda one, *others: one.most_specific_common_supertype(others), *kinds
@@ -106,7 +106,7 @@ def dataset(readers: StreamReaders, cursor: EpochCursor, *, info: bool = False) 
     if tf.inside_function():  # It forgets the dataset as soon as it is traced.
         reading.functions = python
     # Not in the middle of an epoch that a state was loaded for: the later ones are longer.
-    if not skips and len(steps) == (len(readers) if cursor.length is None else cursor.length):
+    if not skips and len(steps) == (len(readers.plan) if cursor.length is None else cursor.length):
         made = made.apply(tf.data.experimental.assert_cardinality(len(steps)))
     options = tf.data.Options()
     options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
@@ -153,7 +153,7 @@ class _Reading:
             follows=self._cursor.length is None, taken=own.taken,
         )  # fmt: skip
         self._iterations[number] = _Iteration(batches, idle)
-        epochs = -(-(self._cursor.length or 0) // len(readers))
+        epochs = -(-(self._cursor.length or 0) // len(readers.plan))
         if epochs > 1 and own.steps.start > self._first and not self._warned:
             self._warned = True
             _log.warning(_BEGINS_ANEW, epochs)

@@ -269,10 +269,11 @@ class _Scoring:
 def _settings(stream: Stream, average: Average | None) -> dict[str, str]:
     """What decides on the results of a row, but for the model and the file."""
     spec = {field.name: repr(getattr(stream.clip, field.name)) for field in fields(ClipSpec)}
-    return {**spec, "average": repr(average), "code": repr(readers_of(stream).code)}
+    return {**spec, "average": repr(average), "code": repr(readers_of(stream).source.code)}
 
 
 def _why(stream: Stream, row: int, video: Video) -> str:
-    reason = readers_of(stream).quarantine.reasons.get(row, "some windows cannot be decoded")
+    reasons = readers_of(stream).source.state.quarantine.reasons
+    reason = reasons.get(row, "some windows cannot be decoded")
     segment = segment_of(video)
     return f"segment {segment[1:]}: {reason}" if segment else reason
