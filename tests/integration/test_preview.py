@@ -11,7 +11,7 @@ from tests.support.waiting import SECOND
 from videoload import Client, ClipSpec, decode_serially
 from videoload.clips.sample_spec import one_clip
 from videoload.pages import contact_sheet
-from videoload.tools.cli_batches import parse_clip
+from videoload.tools.cli_videos import parse_clip
 
 Image = pytest.importorskip("PIL.Image")
 CLIP = ClipSpec(frames=4, resize=36, size=(32, 32), sampling="random", flip=True)

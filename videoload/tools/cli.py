@@ -9,21 +9,17 @@ import logging
 import os
 import sys
 from io import TextIOWrapper
-from itertools import count
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from videoload import __version__
 from videoload.errors import VideoloadError
 from videoload.logs import log_to_stderr
-from videoload.tools import cli_batches, cli_extract, cli_index, cli_workers
-from videoload.tools.cli_batches import CatalogRoot, Source, TableColumns, per_core
-from videoload.tools.cli_workers import CacheFolder
-from videoload.tools.help_page import BEGIN, FILES, PLACES, RUNS, Command, Group
-from videoload.tools.verbosity import Verbose, progress_bar, say
+from videoload.tools import cli_videos, cli_workers
+from videoload.tools.cli_videos import per_core
+from videoload.tools.terminal import BEGIN, FILES, PLACES, RUNS, Command, Group, Verbose, say
 
 app = typer.Typer(
     name="videoload",
@@ -90,107 +86,10 @@ app.command(
 )(cli_workers.worker)
 
 
-@app.command(cls=Command, rich_help_panel=FILES)
-def scan(
-    videos: Source,
-    root: CatalogRoot = None,
-    table: TableColumns = "",
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="CSV",
-            help="Write the rows for Catalog.from_table. A stopped scan continues from them. Files "
-            "that cannot be decoded go to NAME.bad.csv. "
-            "NAME.csv.progress has what is done; a table that no scan wrote is not overwritten.",
-        ),
-    ] = None,
-    html: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="HTML",
-            help="Write an HTML report: histograms, sample frames of each class, and problems.",
-        ),
-    ] = None,
-    workers: Annotated[int | None, per_core("Processes that decode.")] = None,
-    chain: Annotated[
-        str | None,
-        typer.Option(
-            metavar="REGEX",
-            help="Treat files whose groups match the same text as one recording: "
-            "`(.*)/\\d+\\.avi`. There are no labels then.",
-        ),
-    ] = None,
-    index: Annotated[
-        bool,
-        typer.Option(
-            "--index",
-            help="Also write the dataset index beside the videos, like 'videoload index'.",
-        ),
-    ] = False,
-    strict: Annotated[
-        bool, typer.Option("--strict", help="Exit with status 1 if a file is damaged.")
-    ] = False,
-    cache: CacheFolder = None,
-    every: Annotated[
-        bool, typer.Option("--all", help="List every file, not only those with problems.")
-    ] = False,
-    json: Annotated[
-        bool, typer.Option("--json", help="Print a row for every file, for programs.")
-    ] = False,
-    verbose: Verbose = 0,
-) -> None:
-    """Decode every file once and report what it contains.
-
-    Shows codec, size, frame rate, the true number of frames, key frames and damage. Then it says
-    what that means for a training: hours of video, the buckets that fit their lengths, files that
-    are slow to seek in, classes out of balance, duplicates. Trainings on this host use the indexes
-    that it makes.
-    """
-    from videoload.catalog import sources
-    from videoload.host import cores
-    from videoload.tools import advice
-    from videoload.tools import scan as scanning
-    from videoload.tools import scan_report as report
-    from videoload.tools import scan_table as tables
-
-    catalog = sources.load(videos, root, chain, table)
-    if html is not None:
-        report.check_place(html)
-    known = "they are kept" if output else "with --output, they would be kept"
-    with progress_bar(
-        "decoding", len({video.path for video in catalog}), f"{known}, and "
-    ) as advance:
-        rows = scanning.scan(
-            catalog,
-            processes=workers or cores(),
-            output=output,
-            on_row=advance,
-            cache=cache,
-        )
-    if index:
-        cli_index.write(catalog, None, workers=workers, cache=cache)
-    segments = scanning.segments_of(catalog, {row.path: row for row in rows})
-    folder = catalog.root if isinstance(catalog.root, Path) else None  # no second download
-    copies = advice.groups_of_copies(rows, folder) if folder and (html or not json) else []
-    if html is not None:
-        shown = count(1)
-        with Console(stderr=True).status("pictures") as status:
-
-            def tick() -> None:
-                status.update(f"picture {next(shown)}")
-
-            report.write(html, rows, segments, str(catalog.root), folder, copies, tick)
-    if json:
-        tables.print_rows(rows)
-    else:
-        tables.print_scan(rows, segments, output, folder, copies, every=every)
-    if strict and any(row.damage for row in rows):
-        raise typer.Exit(1)
-
-
-app.command(cls=Command, rich_help_panel=FILES)(cli_index.index)
-app.command(cls=Command, rich_help_panel=FILES)(cli_batches.preview)
-app.command(cls=Command, rich_help_panel=RUNS)(cli_extract.extract)
+app.command(cls=Command, rich_help_panel=FILES)(cli_videos.scan)
+app.command(cls=Command, rich_help_panel=FILES)(cli_videos.index)
+app.command(cls=Command, rich_help_panel=FILES)(cli_videos.preview)
+app.command(cls=Command, rich_help_panel=RUNS)(cli_videos.extract)
 
 
 @app.command(cls=Command, rich_help_panel=RUNS)

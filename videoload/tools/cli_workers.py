@@ -12,8 +12,7 @@ from videoload.arguments import MAX_PROCESSES
 from videoload.errors import VideoloadError
 from videoload.logs import log_to_stderr
 from videoload.native import REACHES, switch_off
-from videoload.tools.help_page import SERVICE, STORAGE
-from videoload.tools.verbosity import Verbose
+from videoload.tools.terminal import SERVICE, STORAGE, Verbose
 
 Connect = Annotated[
     list[str],

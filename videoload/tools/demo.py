@@ -17,8 +17,9 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from itertools import islice
+from contextlib import suppress
+from dataclasses import replace
+from itertools import islice, product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -33,14 +34,12 @@ from videoload.frameworks import tfdata
 from videoload.frameworks.interrupts import INTERRUPTS
 from videoload.host import cores
 from videoload.plan import quarantine
-from videoload.tools.verbosity import progress_bar, silent
+from videoload.tools.terminal import silent
 
 MOTIONS = {"down": (0, 1), "left": (-1, 0), "right": (1, 0), "up": (0, -1)}  # class -> (x, y)
 
 _CLIP = ClipSpec(frames=16, stride=2, resize=64, size=64)
-_TRAIN_CLIP = ClipSpec(
-    frames=16, stride=2, resize=64, size=64, sampling="random", clips_per_video=3
-)
+_TRAIN_CLIP = replace(_CLIP, sampling="random", clips_per_video=3)
 _BATCH = 8
 _MAX_STEPS, _MAX_TEST_STEPS = 48, 12  # of an epoch, also where the user's folder is large
 _MAX_BAD = 0.2  # the demo names bad files at its end instead of stopping
@@ -51,7 +50,6 @@ _MEASURED_STEPS, _MEASURED_S, _WARM_UP_STEPS = 96, 10.0, 16
 _CLEARLY = 1.2  # times as fast: below that, the two rates count as equal
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _DELETIONS = 9
-_SHOW_CURSOR = b"\x1b[?25h"
 
 
 def run(
@@ -69,19 +67,15 @@ def run(
         raise SpecError("output= is for generated videos: leave it out with your own")
     if output is not None and output.exists() and (not output.is_dir() or any(output.iterdir())):
         raise SpecError(f"{output} is not an empty folder: choose another one for the videos")
-    with (
-        tempfile.TemporaryDirectory(prefix="videoload-demo-") as temporary,
-        _ends_soon(Path(temporary), console),
-        silent(quarantine, tfdata),
-    ):
-        with _doing("loading TensorFlow", console):
-            keras = _keras()
+    with tempfile.TemporaryDirectory(prefix="videoload-") as temporary, silent(quarantine, tfdata):
+        _end_at_signals(Path(temporary))
+        console.print("loading TensorFlow")
+        keras = _keras()
         keeps_index = videos is not None or output is not None
         if videos is None:
             videos = output or Path(temporary, "videos")
-            with _doing("generating AVI files", console):
-                make_videos(videos, _TRAIN_VIDEOS, _TEST_VIDEOS, _FRAMES, seed)
-            console.print("Shapes drift left, right, up or down. No single frame shows the class.")
+            console.print("generating AVI files: shapes drift, and no single frame shows where to")
+            make_videos(videos, _TRAIN_VIDEOS, _TEST_VIDEOS, _FRAMES, seed)
         train, test = Catalog.train_and_test(videos, seed)
         console.print(
             f"{len(train)} videos to train on, {len(test)} to test on, "
@@ -110,21 +104,17 @@ def run(
                 first = epochs * steps
                 span = first + _WARM_UP_STEPS + _MEASURED_STEPS
                 measured: Any = {"start_step": first, "epochs": -(-span // len(stream))}
-                with _doing("timing the trainer with workers", console):
-                    apart = measure_waiting(
-                        iter(stream.dataset(**measured)), model.train_on_batch, _WARM_UP_STEPS
-                    )
+                console.print("timing the trainer with workers")
+                apart = measure_waiting(iter(stream.dataset(**measured)), model.train_on_batch)
             except Exception as error:  # TensorFlow adds pages of text to a stream's error
                 raise stream.error or held_back.error or error from None
             stats = stream.stats()
-        with _doing("timing the trainer that decodes by itself", console):
-            # The workers have indexed all files, so these are visited before the time is taken.
-            visits = min(len(stream), _MAX_STEPS, first)
-            measured["start_step"] -= visits
-            alone = decode_serially(stream.catalog, stream.clip, **stream.options, **measured)
-            inline = measure_waiting(
-                islice(alone, visits, None), model.train_on_batch, _WARM_UP_STEPS
-            )
+        console.print("timing the trainer that decodes by itself")
+        # The workers have indexed all files, so these are visited before the time is taken.
+        visits = min(len(stream), _MAX_STEPS, first)
+        measured["start_step"] -= visits
+        alone = decode_serially(stream.catalog, stream.clip, **stream.options, **measured)
+        inline = measure_waiting(islice(alone, visits, None), model.train_on_batch)
         accuracy = float(history.history["val_accuracy"][-1])
         console.print(_table(accuracy, test, inline, apart, len(stats.workers)))
         console.print(_why(inline, apart, len(stats.workers), cores()))
@@ -175,11 +165,11 @@ class DemoPace(NamedTuple):
 
 
 def measure_waiting(
-    batches: Iterator[tuple[Any, Any]], train_step: Callable[[Any, Any], object], warm_up: int
+    batches: Iterator[tuple[Any, Any]], train_step: Callable[[Any, Any], object]
 ) -> DemoPace:
-    """Train on ``warm_up`` batches, then time the next ones. ``train_step(clips, labels)`` must
-    return only after the step is done."""
-    for _ in range(warm_up):
+    """Train on a few batches, then time the next ones. ``train_step(clips, labels)`` must return
+    only after the step is done."""
+    for _ in range(_WARM_UP_STEPS):
         train_step(*next(batches))
     steps, clips_done, waited_s = 0, 0, 0.0
     began = now = time.perf_counter()
@@ -209,8 +199,6 @@ def _table(
 ) -> Table:
     guessing = Counter(test.labels.tolist()).most_common(1)[0][1] / len(test)
     title = f"{accuracy:.0%} of the test videos recognised (guessing: {guessing:.0%})"
-    if len(test.classes) == 1:
-        title = f"only one class ({printable(test.classes[0])}): there is nothing to tell apart"
     steps = f"the same model and clips; training steps timed: {inline.steps}, {apart.steps}"
     table = Table(title=title, caption=steps)
     table.add_column("")
@@ -229,18 +217,12 @@ def _table(
 def make_videos(root: Path, train: int, test: int, frames: int, seed: int = 0) -> None:
     """Write ``train`` and ``test`` videos per class to ``root/{train,test}/<class>/000.avi``, and
     so on. The same arguments give the same bytes. Raises OSError."""
-    numbers = {"train": train, "test": test}
-    files = [
-        (part, motion, number)
-        for part in numbers for motion in MOTIONS for number in range(numbers[part])
-    ]  # fmt: skip
-    with progress_bar("generating AVI files", len(files)) as advance:
-        for part, motion, number in files:
+    for part, motion in product(("train", "test"), MOTIONS):
+        for number in range(test if part == "test" else train):
             path = root / part / motion / f"{number:03d}.avi"
             path.parent.mkdir(parents=True, exist_ok=True)
             rng = np.random.default_rng((seed, part == "test", number))
             _make_video(path, MOTIONS[motion], frames, rng)
-            advance()
 
 
 def _make_video(
@@ -269,17 +251,6 @@ def _make_video(
         container.mux(stream.encode(None))
 
 
-@contextmanager
-def _doing(what: str, console: Console) -> Iterator[None]:
-    """Show what takes seconds: a spinner on a terminal, a line in a file."""
-    if not console.is_terminal:
-        console.print(what)
-        yield
-        return
-    with console.status(what):
-        yield
-
-
 def _keras() -> Any:
     """Import Keras and TensorFlow, without what TensorFlow writes about missing GPUs before it
     reads its settings. Raises VideoloadError."""
@@ -302,9 +273,8 @@ def _keras() -> Any:
     return keras
 
 
-@contextmanager
-def _ends_soon(temporary: Path, console: Console) -> Iterator[None]:
-    """End the demo within two seconds of a signal, and leave nothing behind.
+def _end_at_signals(temporary: Path) -> None:
+    """Have a signal end the process within two seconds, and leave nothing behind.
 
     The main thread may wait in C++, where no Python handler runs, and C++ that calls Python may
     abort at an exception. So the thread that notes signals ends the process.
@@ -314,7 +284,7 @@ def _ends_soon(temporary: Path, console: Console) -> Iterator[None]:
         if number not in _ENDING:
             return
         with suppress(OSError):  # the terminal may be gone
-            os.write(2, b"\nstopping\n" + (_SHOW_CURSOR if console.is_terminal else b""))
+            os.write(2, b"\nstopping\n")
         for _ in range(_DELETIONS):  # workers may still write frames there
             shutil.rmtree(temporary, ignore_errors=True)
             if not temporary.exists():
@@ -324,12 +294,7 @@ def _ends_soon(temporary: Path, console: Console) -> Iterator[None]:
     def stay(*_: object) -> None:  # else the main thread would write where `leave` deletes
         threading.Event().wait()
 
-    before = {number: signal.signal(number, stay) for number in _ENDING}
+    for number in _ENDING:
+        signal.signal(number, stay)
     INTERRUPTS.listen()
     INTERRUPTS.on_signal(leave)
-    try:
-        yield
-    finally:
-        INTERRUPTS.on_signal(None)
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -18,6 +18,7 @@ from videoload.tools.demo import MOTIONS, make_videos
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     made = Clock()
     monkeypatch.setattr(demo, "_MEASURED_STEPS", 10)
+    monkeypatch.setattr(demo, "_WARM_UP_STEPS", 2)
     monkeypatch.setattr(demo, "time", SimpleNamespace(perf_counter=made, sleep=made.sleep))
     return made
 
@@ -41,11 +42,11 @@ def test_waiting_and_training_are_timed_apart_without_the_warm_up(clock: Clock) 
         clock.sleep(0.01)
 
     batches = slow_batches(clock, 0.3, 0.3, 0.03)
-    pace = demo.measure_waiting(batches, train_step, warm_up=2)
+    pace = demo.measure_waiting(batches, train_step)
     assert trained == list(range(1, 13))
     found = (pace.steps, pace.wait_ratio, pace.batches_per_s, pace.clips_per_s)
     assert found == pytest.approx((10, 0.75, 25, 75))
-    never = demo.measure_waiting(slow_batches(clock, 0), train_step, warm_up=0)
+    never = demo.measure_waiting(slow_batches(clock, 0), train_step)
     assert never.wait_ratio == 0
 
 

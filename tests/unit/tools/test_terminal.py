@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from videoload.tools import verbosity
+from videoload.tools import terminal
 
 
 @pytest.fixture
@@ -20,13 +20,13 @@ def log() -> Iterator[logging.Logger]:
     ("times", "level"), [(0, logging.NOTSET), (1, logging.INFO), (2, logging.DEBUG)]
 )
 def test_each_v_prints_more(times: int, level: int, log: logging.Logger) -> None:
-    verbosity.tell(times)
+    terminal.tell(times)
     assert log.level == level
 
 
 def test_a_bar_writes_nothing_where_there_is_no_terminal(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    with verbosity.progress_bar("decoding", 2) as advance:
+    with terminal.progress_bar("decoding", 2) as advance:
         advance()
     assert capfd.readouterr().err == ""

@@ -1,5 +1,5 @@
-"""What commands print on stderr: lines for the user, a progress bar, and the log with its option
-``-v``."""
+"""How commands look on a terminal: --help in 80 columns, lines for the user on stderr, a progress
+bar, and the log with its option ``-v``."""
 
 from __future__ import annotations
 
@@ -7,13 +7,43 @@ import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import ModuleType
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+import typer.core
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from videoload.errors import printable
+
+BEGIN, FILES, PLACES, RUNS = "Begin", "Files and frames", "Decode for trainers", "Trainings"
+STORAGE, SERVICE = "Folders that keep things", "As a service"  # of options that few need
+
+
+class Command(typer.core.TyperCommand):
+    """A command with a short list of options."""
+
+    def get_params(self, ctx: Any) -> Any:
+        """The options and arguments, with --help."""
+        return _short(super().get_params(ctx))
+
+
+class Group(typer.core.TyperGroup):
+    """All commands."""
+
+    def get_params(self, ctx: Any) -> Any:
+        """The options, with --help."""
+        return _short(super().get_params(ctx))
+
+
+def _short(params: list[Any]) -> list[Any]:
+    """A flag takes nothing, a number is N, and the text above the options names the variables."""
+    for option in params:
+        if option.param_type_name == "option":
+            option.show_envvar = False
+            if option.metavar is None:
+                option.metavar = "" if option.is_flag else "N"
+    return params
 
 
 def tell(times: int) -> int:
