@@ -20,6 +20,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+PROJECT = Path(__file__).parents[2]
+PAGES = {
+    path.relative_to(PROJECT).as_posix(): path.read_text()
+    for path in [PROJECT / "README.md", *sorted((PROJECT / "docs").rglob("*.md"))]
+}
+
 # What else may stand between fences: tables, changes, pictures, and the output of commands.
 LANGUAGES = ("python", "sh", "csv", "diff", "text", "")
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import videoload
+from tests.support.waiting import SECOND
 
 pytestmark = pytest.mark.xdist_group("house")  # the sources are read once
 HOUSE = Path(videoload.__file__).parent
@@ -30,7 +31,7 @@ def test_packages_stand_in_layers_and_no_files_import_each_other_in_a_circle() -
     linter = Path(sys.executable).with_name("lint-imports")
     done = subprocess.run(
         [linter, "--no-cache"], cwd=HOUSE.parent, capture_output=True, text=True, check=False,
-        timeout=60,
+        timeout=60 * SECOND,
     )  # fmt: skip
     advice = (
         "A package imports only from those below it in [tool.importlinter] of pyproject.toml: move "
@@ -110,7 +111,7 @@ def test_no_file_reaches_for_what_another_one_keeps_private() -> None:
 def _loaded_by(code: str) -> set[str]:
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", f"import sys\n{code}\nprint(*sys.modules)"],
-        cwd=HOUSE.parent, capture_output=True, text=True, check=True, timeout=60,
+        cwd=HOUSE.parent, capture_output=True, text=True, check=True, timeout=60 * SECOND,
     )  # fmt: skip
     return {*done.stdout.split()}
 
