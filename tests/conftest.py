@@ -236,7 +236,7 @@ def real_videos() -> Path:
 def client() -> Iterator[Client]:
     """A client with two local workers, for the streams of all tests of a module that ask for it."""
     with Client(workers=2) as made:
-        made.wait_for_workers(2, timeout_s=20 * SECOND)  # the test does not leak what they hold
+        made.wait_for_workers(2, timeout_s=30 * SECOND)  # the test does not leak what they hold
         yield made
 
 
@@ -292,7 +292,7 @@ def _nothing_left_behind(request: pytest.FixtureRequest) -> Iterator[None]:
     if failed:
         kill_descendants()
         return
-    deadline = time.monotonic() + 10 * SECOND  # a busy machine reaps slowly
+    deadline = time.monotonic() + 30 * SECOND  # a busy machine reaps slowly
     while True:
         collect_garbage()
         left = Held().beyond(before)

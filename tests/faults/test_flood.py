@@ -334,7 +334,7 @@ def test_more_idle_connections_than_descriptors_break_nothing(
     with ExitStack() as held:
         for _ in range(400):
             with suppress(OSError):
-                held.enter_context(socket.create_connection(address, timeout=20 * SECOND))
+                held.enter_context(socket.create_connection(address, timeout=30 * SECOND))
         done = epochs(trainer.out)
         trainer.wait_for(f"epoch {done + 2} ", 60 * SECOND)
         # A killed worker is replaced, which needs descriptors, and another one joins.

@@ -44,7 +44,7 @@ def test_lying_workers_change_no_batch_and_memory_stays_constant(
     with Client(
         workers=1, listen="tcp://127.0.0.1:*", frame_store=tmp_path, frame_store_gb=1e-3
     ) as client:
-        client.wait_for_workers(1, timeout_s=20 * SECOND)
+        client.wait_for_workers(1, timeout_s=30 * SECOND)
         list(client.stream(videos.catalog, CLIP, **how))
         before_mb = resident_mb()
         with ExitStack() as stack:
@@ -79,6 +79,6 @@ def test_what_a_liar_counts_decides_nothing_where_the_trainer_has_the_files(vide
                     liar.say("result", found=[{"type": "windows", **found}] * len(files),
                              files=files)  # fmt: skip
 
-        client.wait_for_workers(1, timeout_s=20 * SECOND)
+        client.wait_for_workers(1, timeout_s=30 * SECOND)
         with in_background(count):
             assert len(client.stream(videos.catalog, dense, BATCH)) == expected

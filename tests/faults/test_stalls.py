@@ -38,7 +38,7 @@ def make(client: Client, videos: Videos) -> Stream:
     return client.stream(videos.catalog, CLIP, BATCH, shuffle=True, seed=8)
 
 
-@pytest.mark.parametrize(("workers", "seconds"), rest_nightly([(2, 3), (2, 6), (1, 3)]))
+@pytest.mark.parametrize(("workers", "seconds"), rest_nightly([(2, 5), (2, 9), (1, 5)]))
 def test_storage_that_answers_nobody_for_a_while_changes_no_byte_and_condemns_no_file(
     workers: int,
     seconds: float,
@@ -53,7 +53,7 @@ def test_storage_that_answers_nobody_for_a_while_changes_no_byte_and_condemns_no
     serial = digests(decode_serially(videos.catalog, CLIP, BATCH, shuffle=True, seed=8, info=True))
     monkeypatch.setenv("LD_PRELOAD", str(library))  # for the workers
     monkeypatch.setenv("STALLS_WHILE", str(away))
-    with Client(workers=workers, stall_s=1 * SECOND) as client:
+    with Client(workers=workers, stall_s=2 * SECOND) as client:
         client.wait_for_workers(workers, 60 * SECOND)
         before = children_of(os.getpid())
         outage = threading.Timer(seconds * SECOND, away.unlink)
@@ -139,14 +139,14 @@ def test_a_transform_may_take_longer_to_import_than_a_decoder_may_be_silent(
         "import time\n"
         f"began = time.process_time()\n"
         f"while time.process_time() - began < {0.4 * SECOND}: pass\n"
-        f"time.sleep({1.6 * SECOND})\n"
+        f"time.sleep({2.6 * SECOND})\n"
         "def invert(clip, rng): return 255 - clip\n"
     )
     (tmp_path / "slow_to_import.py").write_text(source)
     monkeypatch.syspath_prepend(str(tmp_path))
     spec = replace(TRANSFORMED, transform="slow_to_import:invert")
     plain = replace(TRANSFORMED, transform="tests.support.transforms:invert")
-    with Client(workers=workers, stall_s=1 * SECOND) as client:
+    with Client(workers=workers, stall_s=2 * SECOND) as client:
         client.wait_for_workers(workers, 60 * SECOND)
         before = children_of(os.getpid())
         stream = client.stream(videos.catalog, spec, 4, shuffle=True, seed=3)

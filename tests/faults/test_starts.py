@@ -131,7 +131,7 @@ def test_close_does_not_wait_for_a_worker_that_cannot_be_killed(
     try:
         (tmp_path / "go").touch()
         trainer.wait_for("closed after", 40 * SECOND)
-        assert float(trainer.out.rpartition("after ")[2].split()[0]) < either(10, 4) * SECOND
+        assert float(trainer.out.rpartition("after ")[2].split()[0]) < either(30, 4) * SECOND
         assert trainer.wait(30 * SECOND) == 0
         assert str(held) in trainer.err
     finally:

@@ -26,7 +26,7 @@ from videoload.wire.messages import Lease, Welcome
 CLIP = ClipSpec(frames=4, resize=36, size=(32, 32), sampling="random", clips_per_video=3)
 # The promise is two seconds. A push runs on a busy machine, where it may take longer.
 START_S = 30 * SECOND
-GONE_S = either(15, 2) * SECOND
+GONE_S = either(30, 2) * SECOND
 
 TRAINER = """
     import os, sys

@@ -41,7 +41,7 @@ def test_keys_admit_the_right_worker_and_refuse_one_with_other_keys(
         with pytest.raises(WorkerError, match="0 of 1"):
             client.wait_for_workers(1, timeout_s=0.3 * SECOND)
         programs.worker(endpoint, videos.root, "--keys", str(worker))
-        client.wait_for_workers(1, timeout_s=20 * SECOND)
+        client.wait_for_workers(1, timeout_s=30 * SECOND)
         stream = client.stream(videos.catalog, SMALL, 3, shuffle=True)
         assert digest(stream) == digest(decode_serially(videos.catalog, SMALL, 3, shuffle=True))
         assert len(client.workers) == 1
@@ -55,7 +55,7 @@ def test_a_worker_does_not_make_a_thread_for_each_core_of_the_host(
     monkeypatch.delenv("OPENBLAS_NUM_THREADS", raising=False)
     others = set(children_of(os.getpid()))
     with Client(workers=1) as client:
-        client.wait_for_workers(1, 20 * SECOND)
+        client.wait_for_workers(1, 30 * SECOND)
         [worker] = {*children_of(os.getpid())} - others
         tasks = Path(f"/proc/{worker}/task").iterdir()
         names = [(task / "comm").read_text() for task in tasks]

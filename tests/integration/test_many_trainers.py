@@ -92,13 +92,13 @@ def test_a_killed_trainer_disturbs_no_other(
     videos: Videos, serial: dict[int, list[str]], programs: Programs
 ) -> None:
     victim = programs.script(TRAINER, str(videos.root))
-    victim.wait_for("listening at", 20 * SECOND)
+    victim.wait_for("listening at", 30 * SECOND)
     endpoint = re.findall("listening at (.*)", victim.out)[0]
     got: list[str] = []
     with Client(workers=0, listen=LISTEN) as client:
         workers = share_workers(programs, videos, 2, client.endpoints[0], endpoint)
         client.wait_for_workers(2, timeout_s=30 * SECOND)
-        victim.wait_for("it trains", 20 * SECOND)
+        victim.wait_for("it trains", 30 * SECOND)
         for batch in make(client, videos, 1).batches(epochs=2, info=True):
             got += digests([batch])
             if len(got) == len(serial[1]) // 3:
@@ -116,7 +116,7 @@ def test_a_killed_trainer_disturbs_no_other(
 def test_a_worker_stops_decoding_for_a_dead_trainer(videos: Videos, programs: Programs) -> None:
     # Thousands of passes over a file, for a trainer that dies when they have begun.
     long = ClipSpec(frames=100, resize=36, size=(32, 32))
-    clips = [Clip(n, row=Video(("jump/long.avi", "walk/gop12.avi")[n % 2])) for n in range(3000)]
+    clips = [Clip(n, row=Video(("jump/long.avi", "walk/gop12.avi")[n % 2])) for n in range(5000)]
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
     router = Router(context, LISTEN)
     with Client(workers=0, listen=LISTEN) as client:
@@ -140,6 +140,6 @@ def test_a_worker_stops_decoding_for_a_dead_trainer(videos: Videos, programs: Pr
             context.term()
         began = time.monotonic()
         next(make(client, videos, 1).batches())
-        # the passes take a minute, on a quick machine
-        assert time.monotonic() - began < 20 * SECOND
+        # all passes take more than a minute, on a quick machine
+        assert time.monotonic() - began < 30 * SECOND
         assert "Traceback" not in worker.err

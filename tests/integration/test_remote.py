@@ -44,7 +44,7 @@ def test_local_workers_read_from_a_server_and_a_fault_is_a_stall_that_the_verdic
 
         def repair() -> None:
             try:
-                wait_until(lambda: f"{server.url}: {status}" in stream.stats().verdict, 20 * SECOND)
+                wait_until(lambda: f"{server.url}: {status}" in stream.stats().verdict, 30 * SECOND)
             finally:
                 server.fault = None
 

@@ -110,7 +110,7 @@ def test_a_run_that_is_left_or_whose_client_is_closed_leaves_nothing(
         results.close()
         del results
         gc.collect()
-        wait_until(lambda: len(client._engine.streams.by_id) == before + 1, 20 * SECOND)
+        wait_until(lambda: len(client._engine.streams.by_id) == before + 1, 30 * SECOND)
         assert len(texts(client.run(COUNT, catalog))) == len(catalog), "the client goes on"
         client.close()
         with pytest.raises(vl.ClosedError):
@@ -137,6 +137,6 @@ def test_a_client_without_workers_of_its_own_counts_its_own_files_itself(
             stream = client.stream(catalog[:10], vl.ClipSpec(4, fps=5, size=8, sampling="dense"), 4)
             assert len(stream) > 1
             wait_until(
-                lambda: {*children_of(os.getpid())} == before, 20 * SECOND, "they have ended"
+                lambda: {*children_of(os.getpid())} == before, 30 * SECOND, "they have ended"
             )
         assert client.workers == ()

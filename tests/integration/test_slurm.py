@@ -35,7 +35,7 @@ def test_half_made_keys_hold_no_job_up(tmp_path: Path) -> None:
     }  # fmt: skip
     done = subprocess.run(
         ["bash", str(TRAIN), "my", "trainer"], env=environment | {"SLURM_JOB_ID": "10007"},
-        capture_output=True, text=True, check=False, timeout=60,
+        capture_output=True, text=True, check=False, timeout=60 * SECOND,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     said, address, *keys, command = done.stdout.partition("job ")[2].splitlines()

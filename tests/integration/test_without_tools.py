@@ -8,6 +8,7 @@ from pathlib import Path
 
 import videoload
 from tests.support.videos import Videos
+from tests.support.waiting import SECOND
 
 TRAINING = """
 import sys
@@ -30,8 +31,13 @@ def test_a_stream_and_its_workers_need_nothing_of_the_tools(videos: Videos, tmp_
     shutil.copytree(Path(videoload.__file__).parent, package, ignore=leave_out)
     (tmp_path / "train.py").write_text(TRAINING)
     done = subprocess.run(
-        [sys.executable, "train.py", str(videos.root)], cwd=tmp_path, timeout=60, check=False,
-        capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(tmp_path)},
-    )  # fmt: skip
+        [sys.executable, "train.py", str(videos.root)],
+        cwd=tmp_path,
+        timeout=60 * SECOND,
+        check=False,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+    )
     assert done.returncode == 0, done.stderr
     assert f"2 batches by {package}" in done.stdout

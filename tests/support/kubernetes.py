@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.support.waiting import SECOND
 from videoload.wire.keys import make_keys
 
 PROJECT = Path(__file__).parents[2]
@@ -56,7 +57,7 @@ def _rendered(overlay: str) -> str:
             (folder / "kustomization.yaml").write_text(yaml.safe_dump(made))
         done = subprocess.run(
             [tool, tools[tool], str(folder)],
-            capture_output=True, text=True, check=False, timeout=60,
+            capture_output=True, text=True, check=False, timeout=60 * SECOND,
         )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return done.stdout

@@ -19,6 +19,8 @@ from types import TracebackType
 from urllib.parse import unquote
 from zlib import crc32
 
+from tests.support.waiting import SECOND
+
 _RANGE = re.compile(rb"(?i)\r\nrange: *bytes=(\d+)-(\d*)")
 _MATCH = re.compile(rb"(?i)\r\nif-match: *([^\r]+)")
 _TURN_BYTES = 8 << 10  # that a connection sends before it is the next one's turn on the line
@@ -70,7 +72,7 @@ class ObjectServer:
 
     def __enter__(self) -> ObjectServer:
         self._thread.start()
-        asyncio.run_coroutine_threadsafe(self.listen(), self._loop).result(10)
+        asyncio.run_coroutine_threadsafe(self.listen(), self._loop).result(30 * SECOND)
         return self
 
     def __exit__(
@@ -79,9 +81,9 @@ class ObjectServer:
         error: BaseException | None,
         where: TracebackType | None,
     ) -> None:
-        asyncio.run_coroutine_threadsafe(self._end(), self._loop).result(10)
+        asyncio.run_coroutine_threadsafe(self._end(), self._loop).result(30 * SECOND)
         self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(10)
+        self._thread.join(30 * SECOND)
         self._loop.close()
 
     async def listen(self, port: int = 0) -> asyncio.Server:

@@ -85,7 +85,7 @@ def ends_well(works: Callable[[], object]) -> bool:
         return bool(found)
 
     try:
-        wait_until(has_ended, 20 * SECOND, "the forked process ends")
+        wait_until(has_ended, 30 * SECOND, "the forked process ends")
     finally:
         if not ended:
             os.kill(pid, signal.SIGKILL)

@@ -111,7 +111,7 @@ def in_another_thread(call: Callable[[], None]) -> BaseException | None:
 
     thread = threading.Thread(target=run)
     thread.start()
-    thread.join(10 * SECOND)
+    thread.join(30 * SECOND)
     return raised[0] if raised else None
 
 

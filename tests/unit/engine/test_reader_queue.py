@@ -45,7 +45,7 @@ def test_an_error_comes_after_the_queued_batches_and_is_raised_each_time() -> No
     assert next_step(queue) == 0
     for _ in range(2):
         with pytest.raises(ClosedError, match="the client is closed"):
-            queue.take(10 * SECOND)
+            queue.take(30 * SECOND)
 
 
 def test_a_wait_ends_when_a_batch_comes_or_time_is_out() -> None:
@@ -58,7 +58,7 @@ def test_a_wait_ends_when_a_batch_comes_or_time_is_out() -> None:
     assert time.monotonic() - began >= 0.1
     later = threading.Timer(0.05, queue.put, (batch(7),))
     later.start()
-    assert next_step(queue, 20 * SECOND) == 7
+    assert next_step(queue, 30 * SECOND) == 7
     later.join()
 
 

@@ -65,7 +65,7 @@ def test_an_iterator_is_freed_while_its_function_waits(
     made = made.prefetch(1)
     iterator = iter(made.prefetch(ahead) if ahead else made)
     assert int(next(iterator)[0]) == 0
-    assert waits.wait(10 * SECOND)
+    assert waits.wait(30 * SECOND)
     del iterator  # Without an end of the wait, the test would time out here.
 
 
@@ -93,4 +93,4 @@ def test_a_generator_begins_and_ends_with_each_iteration(tf: Any, python: Python
     assert int(next(iterator)) == 0
     assert begun == [0, 1, 2]
     del iterator
-    wait_until(lambda: ended == [0, 1, 2], 10 * SECOND)
+    wait_until(lambda: ended == [0, 1, 2], 30 * SECOND)

@@ -3,7 +3,6 @@
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from concurrent.futures import Future, wait
 from functools import partial
@@ -96,9 +95,8 @@ def test_after_stop_no_job_begins_and_all_threads_end(pool: DaemonPool) -> None:
     going = [pool.start(lambda: gate.wait(TIMEOUT_S)) for _ in range(3)]
     waiting: Future[int] = pool.start(lambda: 1)
     wait_until(lambda: all(future.running() for future in going), TIMEOUT_S)
-    began = time.monotonic()
     pool.stop()
-    assert time.monotonic() - began < 10 * SECOND
+    assert all(future.running() for future in going), "it waits for none of them"
     assert waiting.cancelled()
     assert pool.start(lambda: 1).cancelled(), "nobody would do it, and whoever waits has no limit"
     gate.set()
@@ -118,8 +116,8 @@ def test_threads_that_do_not_stay_end_with_the_last_job_and_are_started_again() 
     pool = DaemonPool("brief", 4, stay=False)
     for _ in range(3):
         done = [pool.start(lambda number=number: number) for number in range(20)]  # type: ignore[misc]
-        assert [future.result(10 * SECOND) for future in done] == list(range(20))
-        wait_until(lambda: not any(t.name == "brief" for t in threading.enumerate()), 10 * SECOND)
+        assert [future.result(30 * SECOND) for future in done] == list(range(20))
+        wait_until(lambda: not any(t.name == "brief" for t in threading.enumerate()), 30 * SECOND)
     pool.stop()
 
 

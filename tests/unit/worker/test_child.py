@@ -75,7 +75,7 @@ def test_it_gets_settings_and_its_descriptors_though_this_process_has_no_stdin()
     """
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(script)],
-        capture_output=True, text=True, check=False, timeout=60,
+        capture_output=True, text=True, check=False, timeout=60 * SECOND,
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, "")
 

@@ -184,7 +184,7 @@ def test_a_worker_that_no_trainer_knows_dials_anew_with_the_keys_of_today(
         assert "trainer.key" in caplog.text
         for name in ("trainer.key", "worker.key_secret"):
             shutil.copy(new / name, mine / name)
-        assert serves(20 * SECOND)
+        assert serves(30 * SECOND)
         links.close()
     context.term()
 
@@ -220,7 +220,7 @@ def test_a_worker_that_is_not_welcomed_says_hello_again_on_a_fresh_connection(
     router = Router(context, "tcp://127.0.0.1:*", most=9 if has_room else 0)
     links = Trainers(context, WorkerSettings([router.endpoint]), lambda name: [])
     peers, hung_up, began = set[object](), 0, time.monotonic()
-    while len(peers) < 3 and time.monotonic() < began + 20 * SECOND:
+    while len(peers) < 3 and time.monotonic() < began + 60 * SECOND:
         links.tick(time.monotonic(), Beat())
         router.socket.poll(10)
         while (got := router.receive()) is not None:

@@ -25,7 +25,7 @@ def at_work(*addresses: str) -> Iterator[Worker]:
         yield worker
     finally:
         worker.stop("SIGTERM")
-        running.join(10 * SECOND)
+        running.join(30 * SECOND)
     assert not running.is_alive()
 
 
@@ -38,13 +38,13 @@ def test_a_name_with_addresses_of_both_families_is_dialled_by_the_one_that_answe
         port = client.endpoints[0].rpartition(":")[2]
         for four in ("tcp://127.0.0.1:1", f"tcp://127.0.0.1:{port}"):
             with at_work(four, f"tcp://[::1]:{port}"):
-                wait_until(lambda: client.workers, 20 * SECOND)
+                wait_until(lambda: client.workers, 30 * SECOND)
                 assert len(client.workers) == 1
-            wait_until(lambda: not client.workers, 10 * SECOND)
+            wait_until(lambda: not client.workers, 30 * SECOND)
 
 
 def test_a_worker_takes_a_turn_now_and_then_while_its_trainers_name_has_no_address() -> None:
     began = time.monotonic()
     with at_work() as worker:
-        wait_until(lambda: worker.counters.turns > 2, 10 * SECOND)
+        wait_until(lambda: worker.counters.turns > 2, 30 * SECOND)
         assert time.monotonic() - began > 0.3, "each waits for 200 ms"
