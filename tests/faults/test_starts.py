@@ -42,7 +42,7 @@ TRAINER = """
 
     from videoload import Catalog, Client, ClipSpec, WorkerError
 
-    mock.patch("videoload.worker.restarts.PAUSE_S", 0.02).start()
+    mock.patch("videoload.worker.supervisor.PAUSE_S", 0.02).start()
     sys.executable = sys.argv[2]  # a Python that cannot run
     with Client(workers=2) as client:
         stream = client.stream(Catalog.from_folder(sys.argv[1]), ClipSpec(2, size=(8, 8)), 2)
@@ -87,7 +87,7 @@ def test_a_worker_that_cannot_be_replaced_does_not_end_the_others(
     with Client(workers=2) as client:
         client.wait_for_workers(2, timeout_s=60 * SECOND)
         with monkeypatch.context() as patch:
-            patch.setattr("videoload.worker.restarts.PAUSE_S", 0.02)
+            patch.setattr("videoload.worker.supervisor.PAUSE_S", 0.02)
             patch.setattr(sys, "executable", "/bin/false")
             os.kill(children_of(os.getpid())[0], signal.SIGKILL)
             wait_until(lambda: failed() > 3, 60 * SECOND, "it is tried again and again")

@@ -15,10 +15,8 @@ SOON_S = 0.5
 def main(trainers: str, root: str, keys: str | None = None) -> None:
     """The command line."""
     with mock.patch("videoload.storage.stores.GIVE_UP_S", SOON_S), mock.patch.multiple(
-        "videoload.worker.trainers", _RESOLVE_S=SOON_S, UNREACHABLE_S=SOON_S
-    ), mock.patch.multiple(
-        "videoload.worker.trainer_connection",
-        _PAUSE_S=0.1, _MAX_PAUSE_S=0.1, WELCOME_S=SOON_S, UNREACHABLE_S=SOON_S,
+        "videoload.worker.trainers", _RESOLVE_S=SOON_S, UNREACHABLE_S=SOON_S,
+        _PAUSE_S=0.1, _MAX_PAUSE_S=0.1, WELCOME_S=SOON_S,
     ):  # fmt: skip
         serve(WorkerSettings(trainers.split(","), root=root, keys=keys, insecure=not keys))
 

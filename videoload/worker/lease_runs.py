@@ -32,7 +32,7 @@ from videoload.errors import (
 )
 from videoload.logs import Log
 from videoload.wire.messages import Failed, Lease, Result, commitment
-from videoload.worker.trainer_connection import TrainerConnection
+from videoload.worker.trainers import TrainerConnection
 
 _log = Log(__name__)
 

@@ -5,7 +5,7 @@ readable when the child ends, and writable when messages that were kept for the 
 Its caller polls these sockets and calls `look_after`.
 
 A child that is killed or crashes is replaced at once. A child that ends before it could work is
-replaced after a pause. If no child is left that ever worked, this is given up: see `restarts`.
+replaced after a pause. If no child is left that ever worked, this is given up: see `Restarts`.
 
 A child that makes no progress for too long hangs, and is killed and replaced. One that reads is
 waited for, as long as its thread that watches its reads goes on: its storage may be away. If that
@@ -15,6 +15,7 @@ child was stopped.
 
 from __future__ import annotations
 
+import math
 import socket
 import time
 from collections import Counter
@@ -22,6 +23,7 @@ from contextlib import suppress
 
 from videoload import native
 from videoload.activity import Activity
+from videoload.backoff import Backoff
 from videoload.errors import ProtocolError, WorkerError
 from videoload.logs import Log
 from videoload.wire.private_channel import PrivateChannel
@@ -30,7 +32,6 @@ from videoload.wire.reserve import RESERVE
 from videoload.wire.slots import Arena
 from videoload.worker.child import ChildProcess, end_all
 from videoload.worker.counters import SIZE, Counters
-from videoload.worker.restarts import Restarts
 from videoload.worker.stall_clock import StallClock
 
 _log = Log(__name__)
@@ -41,6 +42,44 @@ CHECK_S = 0.2
 _STEP_S = 0.5  # no more time counts between two looks
 _WATCHED_S = 5.0  # a worker that reads is looked at every second, by its own thread
 _ASK_S = 1.2  # from asking to killing; a worker looks for signals every 200 ms at least
+PAUSE_S, _MAX_PAUSE_S = 0.25, 15.0  # between two starts, after one that failed
+_GAVE_UP, _KILLED = 3, 6  # failed starts in a row: 1 s of pauses, and 8 s
+
+
+class Restarts:
+    """When a worker that ended is started again, and when this is given up. Pure.
+
+    A worker that never began to work means that something is wrong with this host: its Python, its
+    memory, its limits. An immediate restart would fill the log and burn a core for ever, so there
+    is a pause, twice as long each time. If no worker is left that ever worked, this ends with an
+    error: soon if workers give up by themselves (they print why), later if they are killed, as that
+    may pass. Workers that are started together fail together, and this counts once.
+    """
+
+    def __init__(self) -> None:
+        self.failed = 0  # starts in a row
+        self._pauses = Backoff(PAUSE_S, _MAX_PAUSE_S)
+        self._last = self._next = -math.inf
+
+    def worked(self) -> None:
+        self.failed = 0
+        self._pauses.reset()
+
+    def start_failed(self, began: float, now: float) -> None:
+        """A worker that was started at ``began`` ended before it worked, or could not start."""
+        if began < self._last:
+            return
+        self.failed += 1
+        self._last = now
+        self._next = now + self._pauses.next_s()
+
+    def is_due(self, now: float) -> bool:
+        return now >= self._next
+
+    def is_hopeless(self, *, killed: bool) -> bool:
+        """Whether to give up if no worker is left. ``killed``: the last worker did not end by
+        itself, or could not be started."""
+        return self.failed >= (_KILLED if killed else _GAVE_UP)
 
 
 class WorkerProcess:

@@ -6,7 +6,8 @@
 A host name may stand for several trainers (a headless service has one address for each pod), and
 for other trainers tomorrow. So it is looked up again and again. ZeroMQ would keep the first address
 that it found. A look-up may block for long and runs in a thread of its own, because the worker's
-one thread owes every trainer its heartbeat.
+one thread owes every trainer its heartbeat. Each connection uses a fresh socket, and reads its keys
+again: a trainer may come back with others.
 
 Trainers share a worker fairly by decoding time: the next lease is of the trainer that has used
 least of it. So a trainer with heavy clips gets fewer of them, and not more of the worker. A trainer
@@ -16,30 +17,292 @@ other trainer.
 
 from __future__ import annotations
 
+import logging
 import math
+import os
+import random
+import socket
 import threading
 import time
+import uuid
+from collections import deque
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+import numpy.typing as npt
+
+from videoload.activity import Activity
 from videoload.backoff import Backoff
-from videoload.errors import TransportError
-from videoload.logs import Log
+from videoload.decoding.software import software_and_version
+from videoload.errors import ProtocolError, TransportError
+from videoload.logs import Log, RateLimitedLog
+from videoload.storage.roots import copy_name, is_url
 from videoload.wire.addresses import is_name
-from videoload.wire.messages import Heartbeat, Lease
-from videoload.wire.private_messages import WorkerSettings
-from videoload.wire.sockets import check_dial
-from videoload.worker.trainer_connection import (
-    REMIND_S,
-    UNREACHABLE_S,
-    Beat,
-    TrainerConnection,
+from videoload.wire.messages import (
+    Bye,
+    FromTrainer,
+    FromWorker,
+    Heartbeat,
+    Hello,
+    Lease,
+    Notice,
+    Refused,
+    Welcome,
 )
+from videoload.wire.private_messages import WorkerSettings
+from videoload.wire.sockets import Dealer, check_dial
 
 if TYPE_CHECKING:
     import zmq
 
 _log = Log(__name__)
+
+UNREACHABLE_S = 3.0  # before a warning that a trainer cannot be reached
+REMIND_S = 60.0  # between two of these warnings
+REDIAL_S = 30.0  # without a connection: a fresh socket, and the keys of today
+WELCOME_S = 2.0  # a HELLO without an answer is sent again, on a fresh socket
+_SILENCE_BEATS = 40  # a trainer silent for this number of heartbeats is connected to again
+# The pause after a REFUSED. Each one that follows within a minute doubles it: a single garbled
+# message costs little, and a worker that is refused does not flood the trainer.
+_PAUSE_S, _MAX_PAUSE_S = 0.25, 5.0
+_QUEUED = 64  # leases of one trainer that are queued here; it grants fewer
+
+
+class Beat(NamedTuple):
+    """The content of a heartbeat, for every trainer: what this worker begins next, what its storage
+    says instead of giving the videos, or what it waits for, and for how long it has waited."""
+
+    at: Activity = Activity.IDLE
+    storage: str = ""
+    storage_s: float = 0.0
+
+
+class TrainerConnection:
+    """The connection to one trainer, and its leases that wait."""
+
+    def __init__(
+        self,
+        context: zmq.Context[zmq.Socket[bytes]],
+        address: str,
+        label: str,
+        settings: WorkerSettings,
+        name: object = None,
+        asks: Callable[[], bool] | None = None,
+    ) -> None:
+        """Begin to connect. ``label`` is what the log calls the trainer. ``name`` is the host name
+        that stands for ``address``, if one does. ``asks``, if given, returns whether it may connect
+        now."""
+        self.address = address
+        self.name = name
+        self.dealer: Dealer | None = None
+        self.leases: deque[Lease] = deque()
+        self.done = self._came = 0  # numbers of leases: the last one that was answered, that came
+        self.expected = -1  # the last lease whose files were asked for before its turn
+        self.stall_s = math.inf  # without progress at a lease of this trainer
+        self.used_s = 0.0  # decoding time; only the difference to other trainers counts
+        self._context = context
+        self._label = label
+        self._settings = settings
+        self._id = uuid.uuid4().hex  # the same after a cut: this worker is not dead
+        self._warn_at = time.monotonic() + UNREACHABLE_S
+        self._said = RateLimitedLog(_log)
+        self.rejected = False  # by the trainer, when it was reached last
+        self._was_refused = self._as_stranger = False
+        self._pauses, self._paused_until = Backoff(_PAUSE_S, _MAX_PAUSE_S), -math.inf
+        self._beat_s: float | None = None
+        self._greeted: float | None = None
+        self._heard = self._sent = 0.0
+        self._asks = asks
+        self._dialled = -math.inf
+        if asks is None:
+            self._dial()
+
+    @property
+    def greeted(self) -> bool:
+        """Whether HELLO was sent. Before that, it waits for a connection to send it on."""
+        return self._greeted is not None
+
+    @property
+    def welcomed(self) -> bool:
+        """Whether the trainer has admitted this worker."""
+        return self._beat_s is not None
+
+    def read(self) -> None:
+        """Read all messages. Leases wait in ``leases``, other messages are handled at once."""
+        while self.dealer is not None and len(self.leases) < _QUEUED:
+            try:
+                message = self.dealer.receive()
+            except ProtocolError as error:
+                self._said.add(f"trainer {self._label}: {error}", time.monotonic())
+                self._pause()
+                return
+            if message is None:
+                return
+            self._heard = time.monotonic()
+            self.take(message)
+
+    def tick(self, now: float, beat: Beat, *, may_look: bool = True) -> None:
+        """Send HELLO or a heartbeat, or reconnect, if it is due. ``may_look`` at files, such as
+        the root and keys: a thread that watches may not."""
+        self._said.tell(now)
+        if now < self._paused_until:
+            return
+        if self._greeted is None and (self.dealer is None or now - self._dialled > REDIAL_S):
+            if not may_look and self._settings.keys is not None:
+                return
+            if self._asks is not None and not self._asks():
+                return
+            self._hang_up()
+            try:
+                self._dial()
+            except TransportError as error:  # the keys are being changed
+                self._said.add(f"trainer {self._label} cannot be dialled: {error}", now)
+                self._pause()
+                return
+        if self._greeted is None:
+            self._greet(now, may_look=may_look)
+        elif self._beat_s is None:
+            if self.dealer is not None and self.dealer.hung_up():
+                # The trainer has no room. This socket connects again, but would not say HELLO.
+                self._pause()
+            elif now - self._greeted > WELCOME_S:
+                if now > self._warn_at:
+                    self._warn_unreachable(now, "does not answer; still trying")
+                self._hang_up()
+        elif now - self._heard > _SILENCE_BEATS * self._beat_s and not self.leases:
+            _log.warning("trainer %s does not respond; reconnecting", self._label)
+            self._hang_up()
+        else:
+            self.beat(now, beat)
+
+    def due_s(self, now: float) -> float:
+        """The time until the next heartbeat is due."""
+        return math.inf if self._beat_s is None else max(0.0, self._sent + self._beat_s - now)
+
+    def beat(self, now: float, beat: Beat) -> None:
+        """Send a heartbeat, if one is due."""
+        if self.due_s(now) > 0:
+            return
+        if not self.say(Heartbeat(self.done, *beat)):
+            _log.info("trainer %s disconnected; reconnecting", self._label)
+            self._warn_at = now + UNREACHABLE_S
+            self._hang_up()
+
+    def say(self, message: FromWorker, pixels: npt.NDArray[np.uint8] | None = None) -> bool:
+        """Send a message; False if the trainer is not connected now. A lost answer is not missed:
+        the trainer grants the lease's clips to another worker."""
+        if self.dealer is None or not self.dealer.send(message, pixels):
+            return False
+        self._sent = time.monotonic()
+        return True
+
+    def give_back(self, reason: str) -> None:
+        """Return all leases, for other workers, and reconnect after a pause."""
+        level = logging.INFO if self._settings.token else logging.WARNING  # that trainer logs it
+        _log.log(level, "trainer %s: its leases are handed back: %s", self._label, reason)
+        self.say(Bye(reason, kept_from_leases=True))
+        self._pause(drain=True)
+        self._warn_at = self._paused_until + UNREACHABLE_S  # it was reached
+
+    def close(self, *, drain: bool = False) -> None:
+        self.leases.clear()
+        if self.dealer is not None:
+            self.dealer.close(drain=drain)
+            self.dealer = None
+
+    def take(self, message: FromTrainer) -> None:
+        """What the trainer has said."""
+        match message:
+            case Lease():
+                self.leases.append(message)
+                self._came = message.lease
+            case Heartbeat() if message.lease > self._came:
+                _log.warning("trainer %s: a lease was lost in transit; reconnecting", self._label)
+                self._pause()
+            case Notice():
+                self._said.add(f"trainer {self._label}: {message.text}", time.monotonic())
+            case Welcome():
+                if not self.welcomed:
+                    _log.info("serving trainer %s", self._label)
+                self.rejected = False
+                self._beat_s, self.stall_s = message.beat_s, message.stall_s
+                self.say(Heartbeat(self.done))  # at once: it shows how far away this worker is
+            case Refused():
+                self.rejected = True
+                why = f"trainer {self._label} refuses this worker: {message.reason}"
+                self._said.add(why, time.monotonic())
+                self._pause()
+                self._warn_at = self._paused_until + UNREACHABLE_S
+            case Bye():
+                _log.info("trainer %s: %s; waiting for the next", self._label, message.reason)
+                self._warn_at = time.monotonic() + UNREACHABLE_S
+                self._hang_up()
+            case _:
+                pass
+
+    def _dial(self) -> None:
+        """Connect on a fresh socket, with the keys that the folder has now. Raises
+        TransportError."""
+        self._dialled = time.monotonic()
+        self.dealer = Dealer(
+            self._context, self.address,
+            keys=self._settings.keys, insecure=self._settings.insecure,
+            as_stranger=self._as_stranger, once=self._asks is not None,
+        )  # fmt: skip
+
+    def _greet(self, now: float, *, may_look: bool) -> None:
+        token, root = self._settings.token, self._settings.root
+        if self.dealer is not None and self.dealer.is_connected:
+            copy = self._copy(may_look=may_look)
+            if self.greeted:  # by another thread, while this one looked
+                return
+            hello = Hello(
+                self._id, socket.gethostname(), os.getpid(), software_and_version(), token, copy,
+                fetches=root is not None and is_url(root),
+            )  # fmt: skip
+            if self.say(hello):
+                self._greeted = self._heard = now
+                self._was_refused = self._as_stranger = False
+                return
+        if self.dealer is not None and self.dealer.hung_up() and self.dealer.was_refused:
+            self._was_refused = self.rejected = True
+            # In turns: the keys of the trainer may go.
+            self._as_stranger = self._settings.keys is None and not self._as_stranger
+            self._pause()
+        if now > self._warn_at:
+            self.rejected = self._was_refused
+            has_keys = self._settings.keys is not None
+            cause = "does not know this key" if has_keys else "has keys: give --keys"
+            why = f"hangs up (it {cause})" if self._was_refused else "cannot be reached"
+            self._warn_unreachable(now, f"{why}; still trying")
+
+    def _copy(self, *, may_look: bool) -> str:
+        """The name of the copy of the videos that it reads. While its folder does not answer, it is
+        one that no other worker has."""
+        root = self._settings.root
+        if root is None:
+            return ""
+        return copy_name(root) if may_look or is_url(root) else uuid.uuid4().hex
+
+    def _warn_unreachable(self, now: float, what: str) -> None:
+        _log.warning("trainer %s %s", self._label, what)
+        self._warn_at = now + REMIND_S
+
+    def _pause(self, *, drain: bool = False) -> None:
+        self._hang_up(drain=drain)
+        now = time.monotonic()
+        if now - self._paused_until >= REMIND_S:
+            self._pauses.reset()
+        # Random, so that workers that were refused together do not come back together.
+        self._paused_until = now + random.uniform(0.5, 1) * self._pauses.next_s()
+
+    def _hang_up(self, *, drain: bool = False) -> None:
+        self.close(drain=drain)
+        self.expected = -1
+        self.done = self._came = 0
+        self._greeted = self._beat_s = None
+
 
 Resolve = Callable[[str], list[str]]
 

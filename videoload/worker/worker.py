@@ -52,8 +52,7 @@ from videoload.worker.counters import SIZE, Counters
 from videoload.worker.decoders import CHANNEL_S, Decoders, Orphaned
 from videoload.worker.lease_runs import LeaseRuns, failure, look_ahead
 from videoload.worker.stall_clock import IMPORT_S, SILENT_S
-from videoload.worker.trainer_connection import Beat, TrainerConnection
-from videoload.worker.trainers import Resolve, Trainers
+from videoload.worker.trainers import Beat, Resolve, TrainerConnection, Trainers
 
 _log = Log(__name__)
 

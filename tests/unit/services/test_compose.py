@@ -26,7 +26,7 @@ from videoload.engine.meter import Meter
 from videoload.engine.metrics import families
 from videoload.engine.stats import StreamRecord
 from videoload.tools import cli
-from videoload.worker import metrics as worker_metrics
+from videoload.worker import keep_running as worker_metrics
 
 PROJECT = Path(__file__).parents[3]
 COMPOSE = PROJECT / "docker-compose.yml"

@@ -1,6 +1,6 @@
 """The figures of a host's worker processes, and when something is wrong with them."""
 
-from videoload.worker.metrics import HANGS_S, UNSERVED_S, State, ailment, families, unready
+from videoload.worker.keep_running import HANGS_S, UNSERVED_S, State, ailment, families, unready
 
 
 def counts(

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from videoload.worker.restarts import Restarts
+from videoload.worker.supervisor import Restarts
 
 
 def pauses(count: int) -> list[float]:

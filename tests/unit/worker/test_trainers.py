@@ -18,8 +18,7 @@ from videoload.wire.keys import make_keys
 from videoload.wire.messages import Bye, Hello, Lease, Notice, Refused, Welcome
 from videoload.wire.private_messages import WorkerSettings
 from videoload.wire.sockets import Router
-from videoload.worker.trainer_connection import Beat, TrainerConnection
-from videoload.worker.trainers import Trainers
+from videoload.worker.trainers import Beat, TrainerConnection, Trainers
 
 LEASE = Lease(1, one_clip(ClipSpec(frames=1, size=(32, 32))), [Clip(1, row=Video("a.avi"))])
 
@@ -160,7 +159,7 @@ def test_a_trainer_that_says_much_fills_no_log(
 def test_a_worker_that_no_trainer_knows_dials_anew_with_the_keys_of_today(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("videoload.worker.trainer_connection.REDIAL_S", 0.2)
+    monkeypatch.setattr("videoload.worker.trainers.REDIAL_S", 0.2)
     _, old = make_keys(tmp_path / "old")
     trainer, new = make_keys(tmp_path / "new")
     mine = tmp_path / "mine"
@@ -193,7 +192,7 @@ def test_a_worker_without_keys_is_counted_and_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     for name in ("UNREACHABLE_S", "REMIND_S"):
-        monkeypatch.setattr(f"videoload.worker.trainer_connection.{name}", 0.1)
+        monkeypatch.setattr(f"videoload.worker.trainers.{name}", 0.1)
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
     router = Router(context, "tcp://127.0.0.1:*", keys=make_keys(tmp_path / "keys")[0])
     links = Trainers(context, WorkerSettings([router.endpoint]), lambda name: [])
@@ -215,7 +214,7 @@ def test_a_worker_that_is_not_welcomed_says_hello_again_on_a_fresh_connection(
 ) -> None:
     """After a time without an answer, or when it is disconnected: then it pauses first."""
     wait_s = 0.1 if has_room else 3600.0
-    monkeypatch.setattr("videoload.worker.trainer_connection.WELCOME_S", wait_s)
+    monkeypatch.setattr("videoload.worker.trainers.WELCOME_S", wait_s)
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
     router = Router(context, "tcp://127.0.0.1:*", most=9 if has_room else 0)
     links = Trainers(context, WorkerSettings([router.endpoint]), lambda name: [])
