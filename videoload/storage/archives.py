@@ -55,7 +55,7 @@ _STORED = 0
 
 
 class ArchiveError(Exception):
-    """A file is no archive that can be read in place; the message says why."""
+    """A file is not an archive that can be read in place; the message gives the reason."""
 
 
 class Member(NamedTuple):
@@ -64,10 +64,10 @@ class Member(NamedTuple):
     Attributes:
         name: In its plainest form.
         at: Where its record begins.
-        begin: Where its bytes begin; 0: only its record tells.
+        begin: Offset of its bytes; 0: only its record contains it.
         size: Bytes.
         flaw: Why the bytes cannot be read in place; "" if they can.
-        link: It has the bytes of the member of this name, which comes before it.
+        link: It has the bytes of the earlier member of this name.
     """
 
     name: str
@@ -134,8 +134,8 @@ def _tar_members(read: Read, size: int) -> Iterator[Member]:
 
 
 def _tar_record(read: Read, size: int, at: int) -> tuple[Member, bytes, int] | None:
-    """The record that begins ``at``: a member, its kind, and where the next record begins; None if
-    there are zeros. Raises ArchiveError."""
+    """Return the record that begins ``at``: a member, its kind, and where the next record begins;
+    None if there are zeros. Raises ArchiveError."""
     begin, longer = at, dict[str, str]()
     for _ in range(_MAX_EXTENDED):
         block = read(at, _BLOCK)
@@ -174,7 +174,7 @@ def _tar_record(read: Read, size: int, at: int) -> tuple[Member, bytes, int] | N
 
 
 def _behind_zeros(read: Read, size: int, at: int) -> int:
-    """Where a concatenated tar begins behind the zeros ``at``, or the end of the file."""
+    """Return the offset of a concatenated tar after the zeros ``at``, or the end of the file."""
     for block_at in range(at, min(size, at + _MAX_ZEROS), _BLOCK):
         if read(block_at, _BLOCK).strip(b"\0"):
             return block_at
@@ -182,7 +182,7 @@ def _behind_zeros(read: Read, size: int, at: int) -> int:
 
 
 def _is_header(block: bytes) -> bool:
-    """Whether a block of a tar is a header, by its checksum."""
+    """Return whether a block of a tar is a header, by its checksum."""
     if len(block) < _BLOCK or (octal := _OCTAL.fullmatch(block[148:156])) is None or not octal[1]:
         return False
     sum_ = adler32(block[:148] + b" " * 8 + block[156:]) & 0xFFFF  # of all bytes, and 1
@@ -190,7 +190,7 @@ def _is_header(block: bytes) -> bool:
 
 
 def _number(field: bytes) -> int:
-    """A number in octal digits, or in base 256. Raises ArchiveError."""
+    """Return a number in octal digits, or in base 256. Raises ArchiveError."""
     if field[0] & 0x80:
         if field[0] & 0x40:
             raise ArchiveError("has a negative size")
@@ -201,7 +201,7 @@ def _number(field: bytes) -> int:
 
 
 def _pax(text: bytes) -> dict[str, str]:
-    """The lines ``length key=value`` of an extended header. Raises ArchiveError."""
+    """Return the lines ``length key=value`` of an extended header. Raises ArchiveError."""
     found, at = dict[str, str](), 0
     while at < len(text):
         digits, space, _ = text[at : at + 20].partition(b" ")
@@ -274,7 +274,7 @@ def _zip_members(read: Read, size: int) -> Iterator[Member]:
 
 
 def _local_member(read: Read, size: int, name: str, at: int, length: int) -> Member | None:
-    """The stored member ``name`` of ``length`` bytes whose local header is ``at``."""
+    """Return the stored member ``name`` of ``length`` bytes whose local header is ``at``."""
     head = read(at, _LOCAL.size)
     if len(head) < _LOCAL.size:
         return None
@@ -296,7 +296,8 @@ def _local_member(read: Read, size: int, name: str, at: int, length: int) -> Mem
 
 
 def _sizes_behind(behind: bytes, length: int) -> int:
-    """How many bytes follow those of a member to say that they are ``length``; 0: they do not."""
+    """Return the size of the record after a member that confirms its ``length``; 0: there is
+    none."""
     begin = 4 + len(_SIZES_MAGIC) * behind.startswith(_SIZES_MAGIC)  # a checksum
     for width in (8, 4):
         if behind.startswith(length.to_bytes(8, "little")[:width] * 2, begin):
@@ -305,7 +306,8 @@ def _sizes_behind(behind: bytes, length: int) -> int:
 
 
 def _is_extra(extra: bytes) -> bool:
-    """Whether an extra field consists of whole parts, and perhaps of zeros that align a member."""
+    """Return whether an extra field consists of whole parts, and perhaps of zeros that align a
+    member."""
     at = 0
     while at + _EXTRA.size <= len(extra) and any(extra[at:]):
         at += _EXTRA.size + _EXTRA.unpack_from(extra, at)[1]
@@ -320,7 +322,7 @@ def _packed(flags: int, method: int) -> str:
 
 
 def _zip_name(raw: bytes, flags: int) -> str:
-    """A name in UTF-8 where that is said, or else where it is that."""
+    """Return a name, in UTF-8 if it is flagged or valid."""
     if not flags & _UTF8:
         with suppress(UnicodeDecodeError):
             return raw.decode("utf-8")

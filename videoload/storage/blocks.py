@@ -1,11 +1,11 @@
-"""A file in blocks of one size: which are in memory, and how the others are asked for. Pure."""
+"""A file in blocks of one size: which are in memory, and how to request the others. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-BLOCK_BYTES = 32 << 10  # a gap between two wanted blocks costs less than a request of its own
-_REQUEST_BLOCKS = 32  # 1 MB: more are asked for in several requests, side by side
+BLOCK_BYTES = 32 << 10  # a gap between two needed blocks costs less than another request
+_REQUEST_BLOCKS = 32  # 1 MB: more are fetched by several requests at once
 
 
 class Blocks:
@@ -20,7 +20,7 @@ class Blocks:
         return number in self._blocks
 
     def add(self, at: int, data: memoryview) -> None:
-        """Keep what lies in ``data`` of whole blocks. It begins ``at``, where a block begins."""
+        """Store the whole blocks in ``data``, which begins ``at`` the beginning of a block."""
         for begin in range(0, len(data), BLOCK_BYTES):
             block, number = data[begin : begin + BLOCK_BYTES], (at + begin) // BLOCK_BYTES
             is_whole = len(block) == min(BLOCK_BYTES, self.size - at - begin)
@@ -31,20 +31,21 @@ class Blocks:
             self.bytes -= len(self._blocks.pop(next(iter(self._blocks))))
 
     def read(self, at: int, length: int) -> memoryview | None:
-        """The bytes from ``at`` on, at most ``length`` and to the end of a block; None if they are
-        not here."""
+        """Return the bytes from ``at`` on, at most ``length`` and to the end of a block; None if
+        they are not here."""
         block = self._blocks.get(at // BLOCK_BYTES)
         within = at % BLOCK_BYTES
         return None if block is None else block[within : within + length]
 
     def clear(self) -> None:
-        """Keep none."""
+        """Drop all blocks."""
         self._blocks.clear()
         self.bytes = 0
 
 
 def numbers_of(ranges: Iterable[tuple[int, int]], size: int) -> set[int]:
-    """The blocks that hold these bytes [begin, end) of a file, and single blocks between them."""
+    """Return the blocks that hold these bytes [begin, end) of a file, and single blocks between
+    them."""
     found = {
         number
         for begin, end in ranges
@@ -55,7 +56,7 @@ def numbers_of(ranges: Iterable[tuple[int, int]], size: int) -> set[int]:
 
 
 def requests(numbers: Collection[int]) -> list[range]:
-    """The blocks of each request."""
+    """Return the blocks of each request."""
     return [
         range(first, min(run.stop, first + _REQUEST_BLOCKS))
         for run in runs(sorted(numbers))
@@ -64,7 +65,7 @@ def requests(numbers: Collection[int]) -> list[range]:
 
 
 def runs(numbers: Iterable[int]) -> list[range]:
-    """The runs of consecutive ones among rising numbers."""
+    """Yield the runs of consecutive numbers among increasing ones."""
     found: list[range] = []
     for number in numbers:
         if found and number == found[-1].stop:

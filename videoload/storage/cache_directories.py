@@ -1,9 +1,9 @@
-"""Where what was found out, fetched or scaled is kept for later: folders of this user.
+"""Folders of this user with caches: indexes, fetched blocks and scaled frames.
 
-Whoever may write there decides what is trained on. So a folder that another user owns, or may write
-to, is not used, and neither is a file of another user or a link (`own_folder`, `own_file`). And a
-folder may hold other things: what is ours lies in folders ``videoload-...`` in it, or is a file of
-such a name. Nothing else is ever changed or deleted, whatever it is called.
+Every user who may write there controls the training data. So a folder that another user owns, or
+may write to, is not used, and neither is a file of another user or a link (`own_folder`,
+`own_file`). And a folder may hold other things: what is ours lies in folders ``videoload-...`` in
+it, or is a file of such a name. Nothing else is ever changed or deleted, whatever it is called.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class CacheDirectory:
     max_bytes: int
 
     def own(self, what: Literal["files", "frames"]) -> Path:
-        """The folder in it that is ours."""
+        """Return the folder in it that is ours."""
         return Path(self.folder, _OURS[what])
 
     @classmethod
@@ -49,9 +49,9 @@ class CacheDirectory:
         max_gb: float | None,
         name: str = "file_cache",
     ) -> CacheDirectory | None:
-        """The checked arguments of a caller, called ``name`` and ``name``_gb; None if nothing is
-        kept. The folder is made. Without a limit, it is a tenth of what is free there, or already
-        kept; the log names it. Raises SpecError."""
+        """Return the checked arguments of a caller, called ``name`` and ``name``_gb; None if
+        nothing is cached. The folder is created. The default limit is a tenth of the free and
+        already used space; the log names it. Raises SpecError."""
         if folder is None:
             if max_gb is not None:
                 raise SpecError(f"{name}_gb limits the folder of {name}=, which is not given")
@@ -80,7 +80,8 @@ class CacheDirectory:
                 max_bytes = int(kept.read_bytes())
             max_bytes = (max_bytes + disk.f_bavail * disk.f_frsize) // _SHARE
             _log.info(
-                "%s: %s takes at most %.3g GB, a tenth of what is free: %s_gb= says another limit",
+                "%s: %s takes at most %.3g GB, a tenth of the free space: %s_gb= sets another "
+                "limit",
                 name, path, max_bytes / 1e9, name,
             )  # fmt: skip
             found = replace(found, max_bytes=max_bytes)
@@ -89,7 +90,7 @@ class CacheDirectory:
 
 @dataclass(frozen=True)
 class CacheDirectories:
-    """The folders of a worker; None: nothing is kept.
+    """The folders of a worker; None: nothing is cached.
 
     Attributes:
         cache: For what is found out of videos.
@@ -114,7 +115,7 @@ class CacheDirectories:
         frame_store_gb: float | None,
         index: str | bool | None = None,
     ) -> CacheDirectories:
-        """The checked arguments of a caller, as `CacheDirectory.of` takes them."""
+        """Return the checked arguments of a caller, as `CacheDirectory.of` takes them."""
         return cls(
             cache,
             CacheDirectory.of(file_cache, file_cache_gb),
@@ -123,8 +124,9 @@ class CacheDirectories:
         )
 
     def beside(self, root: object) -> CacheDirectories:
-        """The same. Raises SpecError if frames would lie among the videos below ``root``, a Path or
-        a URL: their folder would be a class of its own, and shift the labels of others."""
+        """Return these folders. Raises SpecError if the frame store is among the videos below
+        ``root``, a Path or a URL: its folder would become a class, and shift the labels of
+        others."""
         if self.frame_store is None or not isinstance(root, Path):
             return self
         videos, frames = root.resolve(), Path(self.frame_store.folder).resolve()
@@ -133,7 +135,7 @@ class CacheDirectories:
         if any(part.startswith(".") for part in frames.relative_to(videos).parts):
             return self
         with suppress(OSError):
-            frames.rmdir()  # if it is empty, it was made for this
+            frames.rmdir()  # if it is empty, it was created for this
         raise SpecError(
             f"frame_store={str(frames)!r} lies in the folder of videos {videos}, where it would be "
             "taken for a class: give a folder outside"
@@ -155,9 +157,9 @@ def _checked(folder: object, name: str) -> Path:
 
 @contextmanager
 def own_folder(folder: Path) -> Iterator[int]:
-    """A descriptor of a folder of this user, which is no link. If it is missing, it is made for
-    this user alone: the bucket may be private. Raises OSError, also if another user owns it or may
-    write to it, who could replace its files."""
+    """Open a folder of this user, which is not a link, and return its descriptor. If it is missing,
+    create it for this user only: the bucket may be private. Raises OSError, also if another user
+    owns it or may write to it, and so could replace its files."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
     descriptor = os.open(folder, flags)
@@ -173,7 +175,7 @@ def own_folder(folder: Path) -> Iterator[int]:
 
 
 def own_file(path: str | Path, folder: int | None = None) -> os.stat_result | None:
-    """The status of a file, if it is one and this user's own, and no link."""
+    """Return the status of a file, if it is one and this user's own, and no link."""
     try:
         found = os.stat(path, dir_fd=folder, follow_symlinks=False)
     except OSError:
@@ -182,16 +184,15 @@ def own_file(path: str | Path, folder: int | None = None) -> os.stat_result | No
 
 
 def left_behind(files: Iterable[Path], unused_s: float) -> list[Path]:
-    """Those of these files that are this user's and were not changed for so long, the oldest
-    first."""
+    """Return the files of this user that were not changed for so long, the oldest first."""
     changed = {file: found.st_mtime for file in files if (found := own_file(file)) is not None}
     until = time.time() - unused_s
     return sorted((file for file, at in changed.items() if at < until), key=changed.__getitem__)
 
 
 def cache_folder(requested: str | os.PathLike[str] | Literal[False] | None) -> str | None:
-    """The folder of indexes for a caller's argument; None: nothing is kept. The log names a folder
-    that cannot be used, once.
+    """Return the folder of indexes for a caller's argument; None: nothing is cached. The log names
+    a folder that cannot be used, once.
 
     Args:
         requested: A folder; None: ``$VIDEOLOAD_CACHE`` (empty: none), else ``videoload`` in
@@ -215,7 +216,8 @@ def _named(requested: str | os.PathLike[str] | None) -> str | None:
 
 @cache
 def _can_keep(folder: str) -> bool:
-    """Whether a folder can be written, and gives locks: on network file systems, some give none."""
+    """Return whether a folder can be written, and supports locks: some network file systems do
+    not."""
     try:
         with own_folder(Path(os.path.realpath(folder))), TemporaryFile(dir=folder) as file:
             fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

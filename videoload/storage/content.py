@@ -1,4 +1,4 @@
-"""The bytes of a file, as its index is made from them and its packets are read."""
+"""The bytes of a file, for its index and its packets."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from videoload.bitstreams.pictures import Bytes, Ints
 from videoload.storage.files import SMALL_BYTES, OpenFile, VideoFile
 
 _RUN_BYTES = 256 << 10  # what is looked at within so many bytes is read in one go
-_AHEAD = 16  # ... and so many of these reads are asked for before
+_AHEAD = 16  # ... and so many of these reads are requested before
 _PRINT = "xxh3-"  # begins a fingerprint in a table
 
 
 def fingerprint_text(fingerprint: int) -> str:
-    """A fingerprint as a table has it: no spreadsheet takes it for a number."""
+    """Return a fingerprint as a table has it: no spreadsheet takes it for a number."""
     return f"{_PRINT}{fingerprint:016x}"
 
 
 def fingerprint_in(cell: object) -> int | None:
-    """The reverse of `fingerprint_text`; None for anything else."""
+    """Return the reverse of `fingerprint_text`; None for anything else."""
     found = re.fullmatch(f"{_PRINT}([0-9a-f]{{16}})", str(cell).strip())
     return int(found[1], 16) & (1 << 63) - 1 if found else None
 
@@ -49,7 +49,7 @@ class _InMemory(io.BytesIO):
 
 class Content:
     """The bytes of a file. A small file is read into memory as a whole. If most of a longer one
-    ``is_wanted``, more is read in one go than is asked for."""
+    ``is_wanted``, reads are larger than requested."""
 
     def __init__(self, file: VideoFile) -> None:
         self.size = file.size
@@ -91,12 +91,12 @@ class Content:
         return self._all[at : at + length]
 
     def in_memory(self) -> bytes:
-        """All of a small file of this host; nothing of others. Raises OSError."""
+        """Return all of a small file of this host; nothing of others. Raises OSError."""
         return self.read(0, self.size) if self._is_small and not self._file.fetches else b""
 
     def ffmpeg_source(self) -> object:
-        """What FFmpeg opens to look at the file. It calls back for each 32 kB that it reads, so a
-        small file of this host is read before, in one go. Raises OSError."""
+        """Return the object that FFmpeg opens to probe the file. FFmpeg calls back for each 32 kB,
+        so a small file of this host is read into memory first. Raises OSError."""
         data = self.in_memory()
         return _InMemory(data, self._file.path) if data else self._file.ffmpeg_source()
 
@@ -105,8 +105,8 @@ class Content:
         self._file.prefetch(zip(positions.tolist(), (positions + lengths).tolist(), strict=True))
 
     def heads(self, positions: Ints, sizes: Ints, length: int, headed: int = 0) -> Bytes:
-        """The first ``length`` bytes of what lies at each position, with zeros behind its size, and
-        ``headed`` bytes before it."""
+        """Return the first ``length`` bytes of what lies at each position, with zeros behind its
+        size, and ``headed`` bytes before it."""
         begins, length = positions - headed, length + headed
         found = np.empty((len(begins), length), np.uint8)
         if self._is_small:

@@ -45,7 +45,7 @@ class DaemonPool:
         `stop`. Raises StorageError if no thread can be started for it."""
         future: Future[T] = Future()
         if os.getpid() != self._pid:
-            self._begin()  # in the copy that a fork made: the threads are the parent's
+            self._begin()  # in a forked process: the threads are the parent's
         with self._changed:
             if self._stopped:
                 future.cancel()
@@ -56,7 +56,7 @@ class DaemonPool:
 
     @property
     def jobs(self) -> int:
-        """How many jobs are not done."""
+        """The number of unfinished jobs."""
         return self._running + len(self._jobs)
 
     def hurry(self, future: Future[Any]) -> None:
@@ -68,8 +68,8 @@ class DaemonPool:
 
     def stop(self) -> None:
         """Begin no more jobs, and wait a moment for the threads. The garbage collector may call
-        this in any thread, also within another method. In the copy that a fork made, there are no
-        threads, and one of them may have held the lock."""
+        this in any thread, also within another method. In a forked process, there are no threads,
+        and one of them may have held the lock."""
         if os.getpid() != self._pid:
             return
         with self._changed:

@@ -49,7 +49,7 @@ _LOCK_S = 300.0  # that another process may take to fetch the file
 
 
 class Search(Enum):
-    """Where a process is in looking for the index of a set.
+    """The state of a process's search for a dataset index.
 
              a question, and the file is of this host
         ┌─────────────────────────────────────────────┐
@@ -62,11 +62,10 @@ class Search(Enum):
        └───────────────────────────────────────────────┘
             a training run begins, and it was OPEN
 
-    WANTED  the next question opens it, or begins to fetch it.
-    COMING  a thread fetches it, and a question that may wait does so.
-    LATE    a thread fetches it, and files are read without it until it is here.
-    OPEN    it is used. Its rows stay in use while a later one is WANTED, COMING or LATE.
-    ABSENT  there is none, or none that can be used.
+    WANTED  the next question opens it, or begins to fetch it. COMING a thread fetches it, and a
+    question that may wait does so. LATE    a thread fetches it, and files are read without it until
+    it is here. OPEN    it is used. Its rows stay in use while a later one is WANTED, COMING or
+    LATE. ABSENT  there is none, or none that can be used.
     """
 
     WANTED = auto()
@@ -77,13 +76,13 @@ class Search(Enum):
 
 
 class DatasetIndex:
-    """What a dataset index contains about files below the root of ``storage``.
+    """The rows of a dataset index for files below the root of ``storage``.
 
     Args:
         requested: The file or its URL; None: the one in the root; False: none.
         storage: The files.
-        cache: The folder where a file from a URL is kept.
-        software: What must have made it.
+        cache: The folder where a file from a URL is cached.
+        software: The software that must have created it.
     """
 
     def __init__(
@@ -99,18 +98,18 @@ class DatasetIndex:
         self._unused: set[str] = set()  # paths whose rows are of other files, or wrong
 
     def serve(self, storage: Storage) -> None:
-        """From now on, this gives the files; nobody else may need it any more."""
+        """Read files from this storage from now on."""
         self._storage = weakref.ref(storage)
 
     def begin(self) -> None:
-        """A training begins: there may be another index."""
+        """Note that a training run begins: there may be another index."""
         if self._search is Search.OPEN:
             self._search = Search.WANTED
         self._unused.clear()
 
     def version(self, path: str, wait: bool) -> bytes | None:
-        """The version of a file that it has a row of. Nobody may ``wait``: None while it is on its
-        way. Raises StorageError."""
+        """Return the version of the file in its row. Without ``wait``: None while it is on its way.
+        Raises StorageError."""
         rows = self.rows(path, wait)
         return rows[-1][1] if rows else None
 
@@ -118,8 +117,8 @@ class DatasetIndex:
         self, path: str, file: File, read: Callable[[bytes], T], check: Callable[[T], None],
         wait: bool,
     ) -> T | None:  # fmt: skip
-        """What ``read`` makes of the row of a file as it is now, see `KeptRows.find`. Raises
-        StorageError."""
+        """Return the result of ``read`` for the row of the current file, see `KeptRows.find`.
+        Raises StorageError."""
         rows, version = self.rows(path, wait), file.version
         for name, of, packed in rows:
             with suppress(ValueError):
@@ -138,7 +137,7 @@ class DatasetIndex:
         return None
 
     def paths(self) -> list[str]:
-        """The paths of all files that it has rows of. Raises StorageError."""
+        """Return the paths of all files that it has rows of. Raises StorageError."""
         self.rows("")
         try:
             return [] if self._opened is None else self._opened.paths()
@@ -151,7 +150,7 @@ class DatasetIndex:
         self._unused.add(path)
 
     def rows(self, path: str, wait: bool = True) -> list[Row]:
-        """The rows of a file, by the path that it has in the index. Raises StorageError."""
+        """Return the rows of a file, by the path that it has in the index. Raises StorageError."""
         if self._search is Search.WANTED and is_url(self._where):
             self._start()
         is_here = self._coming is not None and self._coming[1].done()
@@ -166,8 +165,8 @@ class DatasetIndex:
         return []
 
     def _rows_in(self, opened: SetTable, path: str) -> list[Row]:
-        """The rows of a file, by its whole path below the set's root. If nobody knows where that
-        is, all paths below the storage's root begin like the first one that is found. Raises
+        """Return the rows of a file, by its whole path below the dataset's root. If that root is
+        unknown, all paths below the storage's root begin like the first one that is found. Raises
         sqlite3.Error."""
         if self._above is not None:
             is_below = path.startswith(self._above)
@@ -194,14 +193,14 @@ class DatasetIndex:
         self._coming, self._search = (fetcher, coming), Search.COMING
 
     def _open(self) -> None:
-        """Open it. Raises StorageError: it may be there, and nobody knows."""
+        """Open it. Raises StorageError if it may exist but cannot be reached."""
         opened, storage = None, self._storage()
         assert storage is not None
         try:
             if self._coming is not None:
                 fetcher, coming = self._coming
                 fetcher.tick = storage.tick
-                # Nobody may have said that there is one: a server may answer for videos alone.
+                # The user may not have passed one: a server may only answer for videos.
                 opened = fetcher.wait(coming, math.inf if self._is_requested else OBJECT_S)
             else:
                 with reading(self._where):
@@ -241,8 +240,8 @@ class DatasetIndex:
 
 
 def _between(root: str, folder: str, name: str) -> tuple[str | None, str]:
-    """How the paths of files below ``root`` begin above the root of a set whose index lies in
-    ``folder``, and what stands before them in the index. None: the index lies elsewhere."""
+    """Return the prefix of ``root``'s files above the root of a dataset whose index is in
+    ``folder``, and their prefix in the index. None: the index is elsewhere."""
     root, folder = f"{root.rstrip('/')}/", f"{folder}/"
     if name == NAME and folder.startswith(root):
         return folder[len(root) :], ""
@@ -285,8 +284,8 @@ def _check_room(folder: Path, size: int) -> None:
 
 
 def _kept(folder: Path, key: str, size: int, get: Callable[[BinaryIO], object]) -> Path:
-    """What ``get`` writes, as a file of this host that one process writes for all. Raises what
-    ``get`` raises, and OSError."""
+    """Return the output of ``get`` as a file of this host, which one process writes for all. Raises
+    the errors of ``get``, and OSError."""
     file, lock = folder / table_name(key), folder / table_name(key, "lock")
     with own_folder(folder), locked(lock, _LOCK_S):
         found = own_file(file)

@@ -1,4 +1,4 @@
-"""How many bytes processes may keep in a folder together, and whose turn it is to count them."""
+"""The number of bytes that processes may store in a folder together, and which of them counts."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from typing import BinaryIO
 
 from videoload.backoff import Backoff
 
-BYTES = "bytes"  # the file with the count of what is kept
+BYTES = "bytes"  # the file with the count of stored bytes
 _LOOK_S = 0.0005, 0.02  # from one look at a lock that is held to the next, at first and at most
 _PAUSE_S = 2.0  # from one count of a full folder to the next, at least
 _PAUSES = 20  # the next pause is so many times as long as the count took
 
 
 class DiskQuota:
-    """What may be kept in a folder: ``max_bytes``. ``measure`` counts the bytes anew, which may
-    take long. Methods raise OSError, also TimeoutError: another process holds the lock for
-    ``wait_s``, perhaps stopped by Ctrl-Z.
+    """The quota of a folder: ``max_bytes``. ``measure`` counts the bytes again, which may take
+    long. Methods raise OSError, also TimeoutError: another process holds the lock for ``wait_s``,
+    perhaps stopped by Ctrl-Z.
 
     Attributes:
-        pause_s: Where there was no room, it is of no use to ask again earlier.
+        pause_s: If it was full, an earlier try is useless.
     """
 
     def __init__(
@@ -40,9 +40,9 @@ class DiskQuota:
 
     @contextmanager
     def take(self, size: int) -> Iterator[bool]:
-        """Reserve ``size`` bytes. Returns whether there is room for them. No other process
-        reserves any inside the ``with``: what they are for must take its place on the disk there,
-        so that whoever counts again finds it."""
+        """Reserve ``size`` bytes. Return whether there is room for them. No other process reserves
+        any inside the ``with``: allocate the disk space there, so that the next count includes
+        it."""
         with locked(self._folder / BYTES, self._wait_s) as file:
             text = file.read()
             count = int(text) if text.isdigit() else -1
@@ -63,7 +63,7 @@ class DiskQuota:
 
     @property
     def is_over(self) -> bool:
-        """Whether there is more than there may be, as far as it was counted."""
+        """Return whether the last count exceeds the quota."""
         with suppress(OSError, ValueError):
             return int((self._folder / BYTES).read_bytes()) > self.max_bytes
         return False

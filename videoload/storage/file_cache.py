@@ -1,12 +1,12 @@
-"""The file cache: blocks of a bucket's files on a disk of this host, where later epochs and
-trainings read them.
+"""The file cache: blocks of a bucket's files on a disk of this host, for later epochs and training
+runs.
 
 FOLDER/videoload-files is a `RecordStore`, with a set for each bucket, whose records are blocks. So
 files may be deleted at any time, and a damaged block is fetched again. A process that finds no room
 fetches, as it would without a folder.
 
-Whether a version is still the one in the bucket, each process asks there: the same URL may lead two
-processes to two buckets.
+Each process checks in the bucket whether a version is current: one URL may lead two processes to
+two buckets.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from videoload.storage.files import identity_by
 from videoload.storage.record_file import Head
 from videoload.storage.record_store import RecordSet, RecordStore
 
-_MOST_WAITING = 64  # parts of up to 1 MB that wait to be written; what comes then is not cached
+_MOST_WAITING = 64  # parts of up to 1 MB that wait to be written; further ones are not cached
 _LOCK_S = 60.0  # that the thread which writes waits for other processes
 
 
@@ -39,11 +39,11 @@ class FileCache:
         self._writer = DaemonPool("videoload-cache", 1)  # no exit waits for a disk that hangs
 
     def has_some(self, name: str) -> bool:
-        """Whether something of any version of a file may be cached."""
+        """Return whether blocks of any version of a file may be cached."""
         return self._store.has_some(name, self._set)
 
     def read(self, name: str, version: bytes, size: int, numbers: range) -> dict[int, memoryview]:
-        """Those of these blocks that are cached, of a file of ``size`` bytes."""
+        """Return the cached ones of these blocks of a file of ``size`` bytes."""
         if not self.has_some(name):
             return {}
         reads.file = str(self._store.place(name, self._set))
@@ -96,7 +96,7 @@ class FileCache:
 
 
 def _whole(data: memoryview) -> list[memoryview]:
-    """The blocks in ``data``. The last one of a file is filled up."""
+    """Return the blocks in ``data``. The last one of a file is filled up."""
     blocks = [data[at : at + BLOCK_BYTES] for at in range(0, len(data), BLOCK_BYTES)]
     blocks[-1] = memoryview(bytes(blocks[-1]).ljust(BLOCK_BYTES, b"\0"))
     return blocks

@@ -1,7 +1,7 @@
-"""Files by their paths, inside one root and nowhere else: the interface, and a folder of this host.
+"""Files by their paths, inside one root: the interface, and a folder of this host.
 
-A root is a folder or a URL. Whoever reads videos asks a `Storage` for a `VideoFile`, and need not
-know which of the two it is: what only a URL needs does nothing for a folder.
+A root is a folder or a URL. A `Storage` returns a `VideoFile` for both: methods that only a URL
+needs do nothing for a folder.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ T = TypeVar("T")
 Tick = Callable[[], None]
 LastVersion = Callable[[str, bool], bytes | None]
 
-FIRST_BYTES = 1 << 20  # of a file on another host that come first: all of most short clips
-SMALL_BYTES = 4 << 20  # a file up to this size is read in one go when its index is made
+FIRST_BYTES = 1 << 20  # of a file on another host that are fetched first: all of most short clips
+SMALL_BYTES = 4 << 20  # a file up to this size is read in one call for its index
 MOST_BETWEEN = 600 << 20  # bytes that FFmpeg reads for a packet: no picture has as many
-# What is looked at to tell one copy of a file from another: all of a small one; of a longer one its
-# beginning, its end, and a place in each of so many equal parts.
+# The bytes of a fingerprint: all of a small file; for a longer one its beginning, its end, and a
+# place in each of so many equal parts.
 _PLACES, _PLACE_BYTES = 32, 4096
 _FINGERPRINTS_KEPT = 50_000
 _MISSING = errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG
@@ -51,23 +51,23 @@ _VERSION_BYTES = Struct("<Qqq").size  # an inode is another one where the folder
 
 
 def identity_of(status: os.stat_result) -> bytes:
-    """Which file of this host it is. The inode alone is not enough: `cp -p` writes another content
-    into the same one. `st_ctime_ns` then differs, which no program can set."""
+    """Return the identity of a file of this host. The inode alone is not enough: `cp -p` writes
+    another content into the same one. `st_ctime_ns` then differs, which no program can set."""
     changed = status.st_mtime_ns, status.st_ctime_ns
     inode = status.st_ino if _keeps_inodes(status.st_dev) else 0
     return _IDENTITY.pack(status.st_size, *changed, inode)
 
 
 def identity_by(version: bytes) -> bytes:
-    """The identity of a file on another host."""
+    """Return the identity of a file on another host."""
     return blake2b(version, digest_size=IDENTITY_BYTES).digest()
 
 
 @cache
 def _keeps_inodes(device: int) -> bool:
-    """Whether a file has the same inode at the next mount, as on a disk: FUSE makes up others, and
-    so may network and overlay file systems. (Of Btrfs the table of mounts names other devices: its
-    inodes do not count.)"""
+    """Return whether a file has the same inode at the next mount, as on a disk: FUSE invents
+    others, and so may network and overlay file systems. (Of Btrfs the table of mounts names other
+    devices: its inodes do not count.)"""
     with suppress(OSError, ValueError), Path("/proc/self/mountinfo").open() as mounts:
         for fields in map(str.split, mounts):
             if fields[2] == f"{os.major(device)}:{os.minor(device)}":
@@ -76,8 +76,8 @@ def _keeps_inodes(device: int) -> bool:
 
 
 def status_of(root: str | os.PathLike[str], path: str) -> tuple[int, int] | None:
-    """The bytes of all files of a row, and the last change of any of them; None if one is not in
-    this folder."""
+    """Return the bytes of all files of a row, and the last change of any of them; None if one is
+    not in this folder."""
     try:
         found = [_status_of(os.path.join(root, file)) for file in files_of(path)]
     except OSError:
@@ -86,7 +86,7 @@ def status_of(root: str | os.PathLike[str], path: str) -> tuple[int, int] | None
 
 
 def _status_of(file: str) -> os.stat_result:
-    """The status of a file; of a member, that of its archive."""
+    """Return the status of a file; of a member, that of its archive."""
     while True:
         try:
             return os.stat(file)
@@ -110,12 +110,12 @@ class VideoFile(Protocol):
     Attributes:
         path: FFmpeg guesses the format from how it ends.
         fetches: Whether reading may need a request to another host.
-        has_version: Whether a changed file would be seen to be another one. If not, nothing that
-            is found out of it may be kept for another process.
+        has_version: Whether a changed file would be seen to be another one. If not, no finding may
+            be cached for other processes.
         version: What every host that sees this file sees of it, and of no other one: the size and
             the times of change of a file in a folder, the size and the tag of one below a URL.
         key: The same, with all that only this host knows.
-        opening: The bytes [begin, end) that it took to open it, if they came from another host.
+        opening: The bytes [begin, end) that opening it read, if it is on another host.
     """
 
     path: str
@@ -138,7 +138,7 @@ class VideoFile(Protocol):
         """Open it for reading. Raises OSError, FileReplacedError."""
 
     def ffmpeg_source(self) -> object:
-        """What FFmpeg opens: a path, or an object to read from."""
+        """Return the source that FFmpeg opens: a path, or an object to read from."""
 
     def prefetch(self, ranges: Iterable[tuple[int, int]]) -> None:
         """The bytes [begin, end) are needed soon."""
@@ -153,19 +153,18 @@ class Storage(Protocol):
     """The files below a root."""
 
     root: str
-    fetches: (
-        bool  # whether files come from another host, so that it helps to `prefetch_header` them
-    )
+    fetches: bool  # whether files are on another host, so that `prefetch_header` helps
     # The version that a file had when it was looked at last; whether to wait for that.
     last_version: LastVersion
     tick: Tick  # of the work that is run, or was run last
 
     @property
     def failure_reason(self) -> str:
-        """What it says now instead of giving bytes that are waited for; "" if nothing."""
+        """Return the current reason why it delivers no bytes; "" if there is none."""
 
     def resolve(self, path: str) -> VideoFile:
-        """The file that ``path`` leads to, inside the root. Raises VideoError, StorageError."""
+        """Return the file that ``path`` leads to, inside the root. Raises VideoError,
+        StorageError."""
 
     def fingerprint(self, path: str, salt: int = 0) -> int:
         """63 bits that two copies of a file have in common; never 0. Of a file of more than
@@ -173,42 +172,41 @@ class Storage(Protocol):
         """
 
     def prefetch_header(self, path: str) -> VideoFile | None:
-        """Ask for the beginning of a file that is needed soon. Returns the file if it is known
-        already and more of it may be asked for. Raises what `resolve` raises."""
+        """Prefetch the beginning of a file that is needed soon. Return the file if it is known
+        already and more of it may be prefetched. Raises the errors of `resolve`."""
 
     def expect(self, path: str, places: bytes) -> None:
-        """Whoever listed the videos saw the files of a row there: see `Video.places`. It is proven
-        before it is used."""
+        """Note the places of a row's files when the videos were listed: see `Video.places`. They
+        are proven before use."""
 
     def held_in(self, path: str) -> tuple[str, VideoFile] | None:
-        """The archive that holds a file, and its path; None if there is none. Raises VideoError,
-        StorageError."""
+        """Return the archive that holds a file, and its path; None if there is none. Raises
+        VideoError, StorageError."""
 
     def keep(self, rows: Kept) -> None:
         """Look among these rows for what was found out of files before, and write others there."""
 
     def contents(self, path: str, archive: VideoFile) -> Contents:
-        """What is in an archive. Raises VideoError, StorageError, FileReplacedError."""
+        """Return the members of an archive. Raises VideoError, StorageError, FileReplacedError."""
 
     def begin(self) -> None:
-        """A training begins. It may find other files than the one before."""
+        """Note that a training run begins. It may find other files than the one before."""
 
     def close(self) -> None:
-        """Wait for no bytes any more: whoever does gets StorageError."""
+        """Stop waiting for bytes: waiting readers get StorageError."""
 
     def reading(
         self, path: str, tick: Tick, file: VideoFile | None = None
     ) -> AbstractContextManager[None]:
-        """The file at ``path`` is read inside the ``with``. ``tick`` is called while bytes are
-        waited for, and after each read. If bytes did not come, the reason is raised in the place of
-        whatever that led to. After a FileReplacedError, `resolve` finds the file as it is now.
-        ``file``: the version that is read, if it is resolved already."""
+        """Read the file at ``path`` inside the ``with``. ``tick`` is called while bytes are waited
+        for, and after each read. If bytes are missing, raise the reason instead of the resulting
+        error. After a FileReplacedError, `resolve` finds the file as it is now. ``file``: the
+        version that is read, if it is resolved already."""
 
 
 def retry_if_replaced(path: str, work: Callable[[], T]) -> T:
-    """Return what ``work`` makes of the files of a row. If one of them is replaced meanwhile, do
-    all of it once more, with the file as it is now. Raises UnreadableError if a file is replaced
-    again."""
+    """Return the result of ``work`` for the files of a row. If one of them is replaced meanwhile,
+    repeat it once with the current file. Raises UnreadableError if a file is replaced again."""
     replaced = set[str]()
     while True:
         try:
@@ -221,9 +219,9 @@ def retry_if_replaced(path: str, work: Callable[[], T]) -> T:
 
 class LocalFile:
     """A `VideoFile` of this host, at an absolute path without links. ``failures``: where it notes
-    under ``name`` that it could not be read: FFmpeg takes that for its end. ``root``: whatever
-    links come meanwhile, it is opened in there. ``tick``: called after each read. ``member``: it is
-    these bytes of the archive at ``path``."""
+    under ``name`` that it could not be read: FFmpeg takes that for its end. ``root``: it is opened
+    inside of it, even if links appear meanwhile. ``tick``: called after each read. ``member``: it
+    is these bytes of the archive at ``path``."""
 
     fetches = False
     has_version = True
@@ -282,12 +280,12 @@ class LocalFile:
             raise FileReplacedError
 
     def note(self, failure: OSError) -> None:
-        """It cannot be read."""
+        """Note that it cannot be read."""
         self._failures[self._name] = failure
 
     @property
     def has_failed(self) -> bool:
-        """Whether this was noted, and nobody has raised it yet."""
+        """Return whether this was noted and not raised yet."""
         return self._name in self._failures
 
 
@@ -299,7 +297,7 @@ class _OpenLocalFile:
         self._file, self._at, self._raw, self.left = file, 0, -1, MOST_BETWEEN
         root = os.open(file.root, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         place, flags = file.on_disk[len(file.root) :].lstrip("/"), os.O_RDONLY | os.O_CLOEXEC
-        try:  # a pipe that has come in its place is not waited for
+        try:  # do not wait for a pipe that has replaced it
             self._raw = open_beneath(root, place, flags | os.O_NONBLOCK)
         finally:
             os.close(root)
@@ -330,9 +328,9 @@ class _OpenLocalFile:
         return data
 
     def read(self, length: int) -> bytes:
-        """Some bytes from here on. A failure is raised once: FFmpeg asks again, and PyAV would
-        print the second one. What a sign of life raises, as when the worker is to stop, it raises
-        again behind the next packet; from here, PyAV would print it."""
+        """Return some bytes from here on. A failure is raised once: FFmpeg tries again, and PyAV
+        would print the second one. What a sign of life raises, as when the worker is to stop, it
+        raises again behind the next packet; from here, PyAV would print it."""
         data = b"" if self._file.has_failed or self.left <= 0 else self._pread(length, self._at)
         with suppress(BaseException):
             self._file.tick()
@@ -357,7 +355,7 @@ class _OpenLocalFile:
 
 
 def unknown_version(path: str, wait: bool) -> None:
-    """Nothing is known of a file."""
+    """Return the version of an unknown file."""
 
 
 class Folder:
@@ -402,7 +400,7 @@ class Folder:
             raise UnreadableError(path, "its archive changes while it is read") from None
 
     def _located(self, path: str) -> tuple[partial[LocalFile], str, str]:
-        """What makes the file, its path, and in an archive the name of the member. Raises
+        """Return the class of the file, its path, and in an archive the name of the member. Raises
         VideoError, StorageError."""
         try:
             with reading(f"{self.root}/{path}"):
@@ -433,7 +431,7 @@ class Folder:
         return retry_if_replaced(path, find)
 
     def _searched(self, path: str) -> str:
-        """Where a file was searched, and which other one there may be meant."""
+        """Return where a file was searched, and a similar name there."""
         folder, name = os.path.split(os.path.join(self.root, path))
         other = ""
         with suppress(OSError), reading(folder):
@@ -444,13 +442,13 @@ class Folder:
         return os.path.commonpath((full, self.root)) == self.root
 
     def _empty_above(self, path: str) -> str:
-        """The nearest folder of a path that is there, if it is empty, as where a mount is away; the
-        root, if it is away itself; or ""."""
+        """Return the nearest existing folder of a path, if it is empty, like a mount point without
+        its mount; the root, if it does not exist; or ""."""
         if _is_empty(self.root):
             return self.root if os.path.lexists(self.root) or not self._was_empty else ""
         parents = map(str, Path(self.root, path).parents)
         nearest = next(filter(os.path.isdir, parents), self.root)
-        # What may not be looked into is not empty: it is no mount that is away.
+        # A folder that may not be read is not empty: it is not an empty mount point.
         return nearest if os.access(nearest, os.R_OK) and _is_empty(nearest) else ""
 
     def prefetch_header(self, path: str) -> None: ...
@@ -475,20 +473,20 @@ class Folder:
         try:
             return self._look(path)
         except OSError as error:
-            # A mount that is away leaves an empty folder, or none: its files are not missing.
+            # Without its mount, a folder is empty or missing: its files are not missing.
             empty = self._empty_above(path)
             if not empty:
-                return self._look(path)  # it may have just come back
+                return self._look(path)  # it may have just been mounted again
             if empty == self.root and not self._was_empty:
                 raise StorageError(
-                    f"{self.root} is empty, or away: mount it again ({error.strerror})"
+                    f"{self.root} is empty or not mounted: mount it again ({error.strerror})"
                 ) from None
             raise UnreadableError(
                 path, f"cannot be opened: {empty} is empty; was it unmounted?"
             ) from None
 
     def _look(self, path: str) -> tuple[str, os.stat_result, str]:
-        """A file, its status, and in an archive the name of the member."""
+        """Return a file, its status, and in an archive the name of the member."""
         full, steps = self.root.rstrip("/"), path.split("/")
         for at, step in enumerate(steps, 1):  # mostly, neither the root nor what is in it has links
             full = f"{full}/{step}"
@@ -511,7 +509,7 @@ class Folder:
 
 
 def _is_empty(folder: str | Path) -> bool:
-    """Whether nothing can be found in it."""
+    """Return whether it is empty."""
     try:
         with os.scandir(folder) as found:
             return next(found, None) is None
@@ -520,8 +518,7 @@ def _is_empty(folder: str | Path) -> bool:
 
 
 def file_like(name: str, names: Iterable[str]) -> str:
-    """Which of these files may be meant by a name that none has: one in another case, or with
-    another suffix or one at all; or ""."""
+    """Return the file with a similar name: in another case, or with another suffix; or ""."""
     requested = {name.lower(), PurePath(name).stem.lower()}
     alike = (each for each in sorted(names) if PurePath(each).stem.lower() in requested)
     return next(alike, "")
@@ -533,20 +530,21 @@ def version_of(file: VideoFile) -> int:
 
 
 def version_by(identity: bytes) -> int:
-    """As `version_of` a file of this identity; b"": unknown."""
+    """Return the version of a file of this identity, as `version_of`; b"": unknown."""
     return xxh3_64_intdigest(identity) >> 1 if identity else 0
 
 
 def fingerprints() -> Callable[[str, VideoFile, int], int]:
-    """What finds the fingerprint of the file that a path leads to, and remembers it. Several
-    threads of a trainer ask for them. It raises FileReplacedError, OSError."""
+    """Return a function that computes the fingerprint of the file at a path, and caches it. Several
+    threads of a trainer call it. It raises FileReplacedError, OSError."""
     known: LRUCache[tuple[str, bytes, int], int] = LRUCache(_FINGERPRINTS_KEPT)
     keep = cached(known, lambda path, file, salt: (path, file.identity, salt), threading.Lock())
     return keep(_sample)
 
 
 def _sample(path: str, file: VideoFile, salt: int) -> int:
-    """The fingerprint of a file that ``path`` leads to. Raises FileReplacedError, OSError."""
+    """Return the fingerprint of a file that ``path`` leads to. Raises FileReplacedError,
+    OSError."""
     size, places = file.size, [(0, file.size)]
     if size > SMALL_BYTES:
         drawn, part = Random(salt), size / _PLACES

@@ -1,9 +1,9 @@
 """Datasets of Hugging Face's hub, below ``hf://datasets/ORG/NAME@REVISION``.
 
-The hub redirects whoever asks for a file to its delivery network, by a signed address that works
-for a while. obstore follows it and shows what stands at its end, and the hub lets nobody ask often.
-So requests are made here: a file is asked for once, its parts come from the signed address, and its
-version is what the hub says of its content, which the network tags in another way.
+The hub redirects each request for a file to its delivery network, by a signed address that is valid
+for a while. obstore follows it and shows only its end, and the hub limits requests. So requests are
+made here: a file is requested once, its parts are read from the signed address, and its version is
+the hub's hash of its content, for which the network has another tag.
 
 The token goes to the hub alone, by scheme, host and port, and a signed address, which lets
 everybody read, into no message. A redirect leads to https or to the hub's own host, or is refused.
@@ -45,7 +45,7 @@ _URL = re.compile(
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _NEXT = re.compile(r'<([^<>]*)>[^<>]*\brel="?next\b')
 _CONTENT_RANGE = re.compile(r"bytes (\d+)-\d+/(\d+)")
-_LATER_S = 1.0  # the seconds that the hub tells are rounded
+_LATER_S = 1.0  # the seconds in the hub's answer are rounded
 _RESET = re.compile(r"\bt=(\d+)")
 _TOKEN = re.compile(r"[!-~]+")
 _LOOPBACK = "127.0.0.1", "::1", "localhost"
@@ -56,7 +56,7 @@ _KNOWN_FILES = 20_000  # whose signed address is known
 
 
 class LaterError(OSError):
-    """The hub asks to come again after so many seconds."""
+    """The hub requires to retry after so many seconds."""
 
     def __init__(self, text: str, after_s: float) -> None:
         super().__init__(text)
@@ -64,7 +64,7 @@ class LaterError(OSError):
 
 
 def is_dataset(url: str) -> bool:
-    """Whether a URL is of a hub."""
+    """Return whether a URL is of a hub."""
     return url.startswith("hf://")
 
 
@@ -91,24 +91,24 @@ class Dataset(NamedTuple):
         return _COMMIT.fullmatch(self.revision) is not None
 
     def at(self, commit: str) -> str:
-        """The URL at a commit."""
+        """Return the URL at a commit."""
         return f"hf://datasets/{self.name}@{commit}" + f"/{self.folder}" * bool(self.folder)
 
 
 class Answer:
-    """The bytes of a part of a file, which come later, and its ``meta`` data."""
+    """The bytes of a part of a file, which follow later, and its ``meta`` data."""
 
     def __init__(self, meta: ObjectMeta, pieces: Iterator[bytes]) -> None:
         self.meta = meta
         self._pieces = pieces
 
     def stream(self, min_chunk_size: int = 0) -> Iterator[bytes]:
-        """They come in pieces of 64 kB. Raises OSError."""
+        """Yield pieces of 64 kB. Raises OSError."""
         return self._pieces
 
 
 class _Signed(NamedTuple):
-    """Where the bytes of a file are, for a while, and what the hub says of it."""
+    """The temporary address of a file's bytes, and the hub's metadata of it."""
 
     address: str
     tag: str
@@ -116,7 +116,7 @@ class _Signed(NamedTuple):
 
 
 class _Reply(NamedTuple):
-    """An answer, whose bytes come later."""
+    """An answer, whose bytes follow later."""
 
     origin: tuple[str, str]
     connection: HTTPConnection
@@ -139,33 +139,33 @@ class _Reply(NamedTuple):
 
 
 class Hub:
-    """A dataset. Several threads may ask; each request is made once. Errors are those of obstore,
-    and OSError."""
+    """A dataset. It is thread-safe; each request is sent once. Errors are those of obstore, and
+    OSError."""
 
     def __init__(self, url: str, connect_s: float, silence_s: float) -> None:
-        """``silence_s``: for so long, an answer may say nothing. Raises ValueError."""
+        """``silence_s``: an answer may pause for so long. Raises ValueError."""
         self._dataset = Dataset.of(url)
         self._url = url
         self._home = urlsplit(endpoint())
         self._connect_s, self._silence_s = connect_s, silence_s
         self._signed: LRUCache[str, _Signed] = LRUCache(_KNOWN_FILES)
-        self._again_at = 0.0  # no request is made before
+        self._again_at = 0.0  # no request is sent before
         self._lock = threading.Lock()
         self._idle: dict[tuple[str, str], list[HTTPConnection]] = {}
         self._process, self._is_closed = os.getpid(), False
 
     def commit(self) -> str:
-        """The commit that the revision is now."""
+        """Return the commit that the revision is now."""
         path = f"/revision/{quote(self._dataset.revision, safe='')}" * bool(self._dataset.revision)
         found, _ = self._api(path)
         commit = found.get("sha") if isinstance(found, dict) else None
         if not isinstance(commit, str) or not _COMMIT.fullmatch(commit):
-            raise StorageError(f"{self._url}: the hub tells no commit")
+            raise StorageError(f"{self._url}: the hub's answer contains no commit")
         return commit
 
     def page(self, folder: str, query: str) -> tuple[list[ObjectMeta], list[str], str | None]:
-        """The files and folders in a folder, by their paths from the root, and the ``query`` of the
-        next page. Raises FileNotFoundError if there is no such folder."""
+        """Return the files and folders in a folder, by their paths from the root, and the ``query``
+        of the next page. Raises FileNotFoundError if there is no such folder."""
         path = quote(posixpath.join(self._dataset.folder, folder))
         revision = quote(self._dataset.revision, safe="")
         found, link = self._api(f"/tree/{revision}" + f"/{path}" * bool(path), query)
@@ -186,8 +186,8 @@ class Hub:
         return files, folders, None if following is None else urlsplit(following[1]).query
 
     def get(self, name: str, span: Span | None = None) -> Answer:
-        """The bytes [begin, end) of a file, or as many as it has. Raises FileNotFoundError if the
-        dataset has no such file."""
+        """Return the bytes [begin, end) of a file, or as many as it has. Raises FileNotFoundError
+        if the dataset has no such file."""
         with self._lock:
             signed = self._signed.get(name)
         if signed is not None:
@@ -229,7 +229,7 @@ class Hub:
         return f"{self._home.geturl()}{path}" + f"?{query}" * bool(query)
 
     def _api(self, path: str, query: str = "") -> tuple[Any, str]:
-        """What the hub says of the dataset, and its links to more."""
+        """Return the hub's answer about the dataset, and its links to more."""
         url = self._at(f"/api/datasets/{self._dataset.name}{path}", query)
         for _ in range(_MAX_REDIRECTS):
             reply = self._request(url, None)
@@ -245,7 +245,7 @@ class Hub:
         raise OSError("following redirects leads nowhere")
 
     def _redirected(self, reply: _Reply, url: str) -> str:
-        """Where an answer leads that is not the one that was asked for. Raises what it says."""
+        """Return the target of a redirect. Raises its error."""
         status, told = reply.response.status, reply.response.headers
         reply.read(_CHUNK_BYTES)
         self._give_back(reply)
@@ -259,7 +259,7 @@ class Hub:
         return to.geturl()
 
     def _error(self, reply: _Reply) -> Exception:
-        """What an answer says that is no file."""
+        """Return the error in an answer without a file."""
         from http.client import responses
 
         from obstore.exceptions import PermissionDeniedError, UnauthenticatedError
@@ -291,7 +291,8 @@ class Hub:
         return UnauthenticatedError(text)  # tokens expire, and are replaced
 
     def _answer(self, reply: _Reply, span: Span | None, tag: str, size: int) -> Answer:
-        """The part of a file that came, of all bytes if the hub sent them. Raises OSError."""
+        """Return the part of a file in an answer, cut out of all bytes if the hub sent them. Raises
+        OSError."""
         response = reply.response
         begin, end = span or (0, 1 << 62)
         try:
@@ -303,14 +304,14 @@ class Hub:
                 raise ValueError
         except (TypeError, ValueError):
             reply.connection.close()
-            raise OSError("other bytes come than those that were asked for") from None
+            raise OSError("the answer contains other bytes than requested") from None
         pieces = self._read(reply, begin - here, max(0, min(end, total) - begin))
-        # Whoever wants no bytes reads none: the first piece is here, and the rest is given up.
+        # If no bytes are needed, none are read: the first piece is here, and the rest is dropped.
         pieces = chain([next(pieces, b"")], pieces)
         return Answer(_meta("", total, tag), pieces)
 
     def _read(self, reply: _Reply, skip: int, left: int) -> Iterator[bytes]:
-        """The next bytes of an answer, without the first ones. Raises OSError."""
+        """Yield the next bytes of an answer, without the first ones. Raises OSError."""
         try:
             while left:
                 if not (piece := reply.read(min(_CHUNK_BYTES, skip + left))):
@@ -353,7 +354,7 @@ class Hub:
                 return _Reply(origin, connection, connection.getresponse())
             except (HTTPException, OSError, ValueError) as error:
                 connection.close()
-                # The other side may have closed one that nobody used for a while.
+                # The other side may have closed an idle one.
                 if idle is None or isinstance(error, TimeoutError):
                     raise _without_secrets(error) from None
 
@@ -393,7 +394,7 @@ class Hub:
             return idle.pop() if idle else None
 
     def _give_back(self, reply: _Reply) -> None:
-        """Keep the connection of an answer for the next request, if all of it was read."""
+        """Reuse the connection of an answer for the next request, if all of it was read."""
         with self._lock:
             if reply.response.isclosed() and not self._is_closed:
                 self._idle.setdefault(reply.origin, []).append(reply.connection)
@@ -411,13 +412,13 @@ def _origin(parts: SplitResult) -> tuple[str, str]:
 
 
 def _tag(told: str) -> str:
-    """As the hub's API has it; "" stays so."""
+    """Return the tag as in the hub's API; "" is unchanged."""
     name = told.removeprefix("W/").strip('"')
     return f'"{name}"' if name else ""
 
 
 def _without_secrets(error: Exception) -> OSError:
-    """What a fault is, without any address."""
+    """Return the text of a fault, without any address."""
     if isinstance(error, TimeoutError):
         return OSError("timed out")
     is_certificate = "CERTIFICATE_VERIFY_FAILED" in str(error)
@@ -425,7 +426,7 @@ def _without_secrets(error: Exception) -> OSError:
 
 
 def endpoint() -> str:
-    """Where the hub is. Raises ValueError."""
+    """Return the address of the hub. Raises ValueError."""
     found = os.environ.get("HF_ENDPOINT", "").strip().rstrip("/") or _HUB
     parts = urlsplit(found)
     if parts.scheme not in ("http", "https") or not parts.hostname or "@" in parts.netloc:
@@ -434,7 +435,7 @@ def endpoint() -> str:
 
 
 def token() -> str | None:
-    """The token of this user: ``HF_TOKEN``, or what `hf auth login` wrote."""
+    """Return the token of this user: ``HF_TOKEN``, or what `hf auth login` wrote."""
     home = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
     folder = os.environ.get("HF_HOME") or posixpath.join(home, "huggingface")
     file = os.environ.get("HF_TOKEN_PATH") or posixpath.join(folder, "token")

@@ -1,8 +1,7 @@
-"""A table of what was found out of files, by path and version: an SQLite file.
+"""A table of findings about files, by path and version: an SQLite file.
 
-**A row counts only for the very file**: its checksum covers the path and the version of the file
-that it was made from. A row of another file, or with another bit, is none. So a wrong table costs
-time, and changes nothing.
+**A row is valid only for one version of a file**: its checksum covers path and version. A row of
+another file, or with another bit, is none. So a wrong table costs time, and changes nothing.
 
 The table of a host (`HostTable`) grows, and processes share it. That of a set (`SetTable`) is never
 changed: another one takes its place (`write_table`).
@@ -57,13 +56,13 @@ _INSERT = "INSERT OR REPLACE INTO indexes VALUES (?, ?, ?)"
 
 
 def pack(path: str, version: bytes, content: bytes) -> bytes:
-    """The bytes of a row."""
+    """Return the bytes of a row."""
     data = compress(content, _LEVEL)
     return _sum(path, version, data) + data
 
 
 def unpack(path: str, version: bytes, packed: bytes) -> bytes:
-    """The reverse of `pack`. Raises ValueError for what it has not made of this file."""
+    """Reverse `pack`. Raises ValueError for other bytes, or another file."""
     data = memoryview(packed)[_SUM_BYTES:]
     if packed[:_SUM_BYTES] != _sum(path, version, data):
         raise ValueError("the checksum of a row is wrong")
@@ -83,24 +82,24 @@ def _whole(rows: Iterable[tuple[object, ...]]) -> list[Row]:
 
 
 def table_name(key: str, suffix: str = "sqlite") -> str:
-    """The name of a file in the cache, which is deleted if nobody opens it."""
+    """Return the name of a file in the cache, which is deleted if it is not opened."""
     text = key.encode(errors="surrogateescape")
     return f"videoload-{blake2b(text, digest_size=16).hexdigest()}.{suffix}"
 
 
 class NoIndexError(Exception):
-    """A file is no index that can be used, for the reason that the message says."""
+    """A file is not a usable index, for the reason in the message."""
 
 
 class OtherSoftwareError(NoIndexError):
-    """It is one, and other software made it."""
+    """Another software version wrote the index."""
 
 
 class SetTable:
     """The table of a set, open for reading."""
 
     def __init__(self, file: str | Path, software: str) -> None:
-        """Raises NoIndexError if it is none, or was made by other ``software``."""
+        """Open it. Raises NoIndexError if it is not an index, or of other ``software``."""
         where = quote(os.fsencode(Path(file).absolute()))
         try:
             self._opened = sqlite3.connect(
@@ -120,19 +119,19 @@ class SetTable:
             )
 
     def rows(self, path: str) -> list[Row]:
-        """The rows of a file, by its path below the set's root. Raises sqlite3.Error."""
+        """Return the rows of a file, by its path below the set's root. Raises sqlite3.Error."""
         return self._rows(os.fsencode(path))
 
     def _rows(self, path: bytes) -> list[Row]:
         return _whole(self._opened.execute("SELECT * FROM indexes WHERE path = ? LIMIT 1", [path]))
 
     def paths(self) -> list[str]:
-        """The paths of all files that it has rows of. Raises sqlite3.Error."""
+        """Return the paths of all files that it has rows of. Raises sqlite3.Error."""
         found = self._opened.execute("SELECT DISTINCT path FROM indexes WHERE path != x''")
         return [os.fsdecode(path) for (path,) in found if isinstance(path, bytes)]
 
     def has_folder(self, folder: str) -> bool:
-        """Whether it has rows of files in a folder, which ends with a slash. Raises
+        """Return whether it has rows of files in a folder, which ends with a slash. Raises
         sqlite3.Error."""
         range_ = [os.fsencode(folder), os.fsencode(folder[:-1] + "0")]  # "0" follows "/"
         found = self._opened.execute(
@@ -146,7 +145,7 @@ class SetTable:
 
 
 def write_table(file: Path, rows: Iterable[Row], software: str, room: str | None = None) -> int:
-    """Write the table of a set, which takes the place of ``file`` at once. It is made in ``room``,
+    """Write the table of a dataset, which replaces ``file`` atomically. It is created in ``room``,
     a folder of this user: SQLite would follow a link. Returns how many rows it has. Raises OSError,
     sqlite3.Error."""
     with TemporaryDirectory(prefix="videoload-", dir=room) as folder:
@@ -169,7 +168,7 @@ def write_table(file: Path, rows: Iterable[Row], software: str, room: str | None
 class HostTable:
     """The table of a host, for all files below one root: FOLDER/videoload-3f9a....sqlite.
 
-    It may be deleted at any time, and is deleted if nobody opens it for long. If there is none, or
+    It may be deleted at any time, and is deleted if it is not opened for long. If there is none, or
     it cannot be written, a temporary one takes its place. Hosts that share a home may have copies
     of their own, so a path has several rows.
 
@@ -186,14 +185,14 @@ class HostTable:
         self._opened: sqlite3.Connection | None = None
 
     def rows(self, path: str) -> list[Row]:
-        """The rows of a file, the oldest first."""
+        """Return the rows of a file, the oldest first."""
         key = os.fsencode(path)
         statement = "SELECT * FROM indexes WHERE path = ? ORDER BY rowid"
         waiting = [(*of, packed) for of, packed in self._waiting.items() if of[0] == key]
         return _whole(self._execute(statement, [(key,)])) + waiting
 
     def write(self, path: str, identity: bytes, packed: bytes) -> None:
-        """Write a row: at once, if files come slowly."""
+        """Write a row: at once, if files are slow."""
         self._waiting[os.fsencode(path), identity] = packed
         late = time.monotonic() - self._written_s > _MAX_WAIT_S
         if late or len(self._waiting) >= _MAX_WAITING:
@@ -219,7 +218,7 @@ class HostTable:
             self._opened = None
 
     def _execute(self, statement: str, rows: Sequence[tuple[bytes, ...]]) -> list[tuple[Any, ...]]:
-        for _ in range(3):  # a damaged file is made again; if that fails, a temporary one
+        for _ in range(3):  # a damaged file is created again; if that fails, a temporary one
             try:
                 connection = self._connection()
                 if statement.startswith("SELECT"):
@@ -233,7 +232,7 @@ class HostTable:
         return []
 
     def _give_up(self, error: Exception, *, damaged: bool) -> None:
-        """Go on with a new file if this one is damaged, else with a temporary one."""
+        """Continue with a new file if this one is damaged, else with a temporary one."""
         if self._opened is not None:
             self._opened.close()
             self._opened = None

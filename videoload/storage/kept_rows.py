@@ -1,8 +1,6 @@
-"""What was found out of the files below one root, for as long as they are the same: rows of the
-set's index, if it has one, and of this host's table.
-
-A row is valid only for the file that it was made from (`VideoFile.key`) and for the code that made
-it.
+"""Cached findings about the files below one root, while they do not change: rows of the dataset
+index, if there is one, and of this host's table. A row is valid only for one file version
+(`VideoFile.key`) and for the code that created it.
 """
 
 from __future__ import annotations
@@ -21,7 +19,7 @@ T = TypeVar("T")
 
 
 class KeptRows:
-    """The rows of the files under one root, by path. ``folder`` None keeps none on disk.
+    """The rows of the files under one root, by path. ``folder`` None stores none on disk.
     ``of_set``: the rows of the dataset index."""
 
     def __init__(
@@ -51,7 +49,7 @@ class KeptRows:
         return None
 
     def rows(self, path: str) -> list[Row]:
-        """The rows of a file that were kept on this host, the oldest first."""
+        """Return the rows of a file that were kept on this host, the oldest first."""
         return self._host.rows(path)
 
     def version(self, path: str, wait: bool) -> bytes | None:
@@ -61,7 +59,7 @@ class KeptRows:
             return version or next((of for _, of, _ in self._last(path)), None)
 
     def own_version(self, path: str) -> bytes | None:
-        """Of which version of a file on another host this host has found out something."""
+        """Return the version of a file on another host for which this host has a row."""
         with self._lock:
             for _, version, packed in self._last(path):
                 with suppress(ValueError):
@@ -70,18 +68,18 @@ class KeptRows:
         return None
 
     def _last(self, path: str) -> list[Row]:
-        """The row that was written last, if other processes have it."""
+        """Return the row that was written last, if other processes have it."""
         return self.rows(path)[-1:] if self._host.is_shared else []
 
     def put(self, path: str, file: File, content: bytes) -> None:
-        """Keep what was found out of a file."""
+        """Store a finding about a file."""
         if file.has_version:
             row = pack(path, file.version, content)
             with self._lock:
                 self._host.write(path, file.key, row)
 
     def forget(self, path: str) -> None:
-        """Forget what has turned out wrong."""
+        """Delete a wrong row."""
         self._host.remove(path)
         if self._of_set is not None:
             self._of_set.forget(path)

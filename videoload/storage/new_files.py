@@ -1,8 +1,8 @@
-"""Files that are written where others may write, too: a shared folder of videos, ``/tmp``.
+"""Write files in folders where other users may write, too: a shared folder of videos, ``/tmp``.
 
-Whoever may write there can put a link under a name that is guessed, and have somebody else's
-process write through it. So a file is made under a name that nobody can guess, is opened only if
-it is new, and then takes the place of the one that it replaces. No link is followed.
+Such a user can put a link under a guessed name, and so make another user's process write through
+it. So a file is created under an unguessable name, is opened only if it is new, and then replaces
+the old file atomically. No link is followed.
 """
 
 from __future__ import annotations
@@ -23,9 +23,8 @@ _FLAGS = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 
 @contextmanager
 def new_file(file: Path, *, alone: bool = False) -> Iterator[BinaryIO]:
-    """Yield a new file that takes the place of ``file``, unless the ``with`` block raises.
-    ``alone``: a lock keeps other processes away, so what a killed one left behind is deleted.
-    Raises OSError."""
+    """Yield a new file that replaces ``file``, unless the ``with`` block raises. ``alone``: a lock
+    excludes other processes, so remains of a killed one are deleted. Raises OSError."""
     _check(file)
     unfinished = _beside(file, "" if alone else f".{secrets.token_hex(8)}")
     if alone:
@@ -41,8 +40,7 @@ def new_file(file: Path, *, alone: bool = False) -> Iterator[BinaryIO]:
 
 
 def continued(file: Path) -> FileIO:
-    """Return a file that is open for more at its end, and is made if it is missing. Raises
-    OSError."""
+    """Return a file that is open for appending, and is created if it is missing. Raises OSError."""
     _check(file)
     return FileIO(os.open(file, _FLAGS | os.O_APPEND, 0o666), "a+")
 

@@ -14,11 +14,11 @@ from hashlib import blake2b
 
 SEPARATOR = "\n"  # between the paths of a sample that has several files
 PIECE_SEPARATOR = " // "  # between the pieces of a recording
-_OFFSETS = "/"  # begins a last line that says when the files begin; no path in a root begins so
+_OFFSETS = "/"  # begins a last line with the start times of the files; no path in a root begins so
 
 
 def joined(pieces: Sequence[str]) -> str:
-    """The path of a recording in these pieces."""
+    """Return the path of a recording in these pieces."""
     first, *others = pieces
     return PIECE_SEPARATOR.join(
         [first, *(_relative(posixpath.dirname(first), piece) for piece in others)]
@@ -26,11 +26,11 @@ def joined(pieces: Sequence[str]) -> str:
 
 
 def pieces_of(path: str) -> tuple[str, ...]:
-    """The pieces of a recording, or of a path the file itself."""
+    """Return the pieces of a recording, or of a path the file itself."""
     return _split(path) if PIECE_SEPARATOR in path else (path,)
 
 
-@lru_cache(16)  # some have hundreds of pieces, and are asked for several times a clip
+@lru_cache(16)  # some have hundreds of pieces, and are used several times a clip
 def _split(path: str) -> tuple[str, ...]:
     first, *others = path.split(PIECE_SEPARATOR)
     full = [posixpath.join(posixpath.dirname(first), other) for other in others]
@@ -38,20 +38,20 @@ def _split(path: str) -> tuple[str, ...]:
 
 
 def _relative(folder: str, path: str) -> str:
-    """The way to a path from a folder; an absolute one stays so."""
+    """Return the way to a path from a folder; an absolute one stays so."""
     if not folder or path.startswith(f"{folder}/"):
         return path[len(folder) :].removeprefix("/") if folder else path
     return path if path.startswith("/") else "../" * (folder.count("/") + 1) + path
 
 
 def with_offsets(path: str, offsets_s: Sequence[float]) -> str:
-    """The path of a sample whose files begin so many seconds later."""
+    """Return the path of a sample whose files begin so many seconds later."""
     return f"{path}{SEPARATOR}{_OFFSETS}{','.join(map(repr, offsets_s))}"
 
 
 def below(path_from: str, path: str) -> str:
-    """The path of a row from a folder above its root, to which this is the ``path_from`` ("": it is
-    the root)."""
+    """Return the path of a row from a folder above its root, to which this is the ``path_from``
+    ("": it is the root)."""
     if not path_from:
         return path
     lines = path.split(SEPARATOR)  # later pieces are named from the folder of the first one
@@ -59,26 +59,27 @@ def below(path_from: str, path: str) -> str:
 
 
 def parts_of(path: str) -> list[str]:
-    """The path of each part of a sample, or of a path itself."""
+    """Return the path of each part of a sample, or of a path itself."""
     lines = path.split(SEPARATOR)
     return lines[:-1] if len(lines) > 1 and lines[-1].startswith(_OFFSETS) else lines
 
 
 def files_of(path: str) -> list[str]:
-    """All files of a row."""
+    """Return all files of a row."""
     return [piece for part in parts_of(path) for piece in pieces_of(part)]
 
 
 def offsets_of(path: str) -> list[float]:
-    """How many seconds later each of the files begins; [] if that is not said for this sample.
-    Raises ValueError."""
+    """Return how many seconds later each of the files begins; [] if unknown for this sample. Raises
+    ValueError."""
     last = path.rsplit(SEPARATOR, maxsplit=1)[-1]
     is_said = SEPARATOR in path and last.startswith(_OFFSETS)
     return [float(text) for text in last[1:].split(",")] if is_said else []
 
 
 def fingerprint_of(path: str, one: Callable[[str], int]) -> int:
-    """The fingerprint of a file by `Storage.fingerprint`, or of all files of a row together."""
+    """Return the fingerprint of a file by `Storage.fingerprint`, or of all files of a row
+    together."""
     files = files_of(path)
     if len(files) == 1:
         return one(files[0])

@@ -1,10 +1,9 @@
 """A file of checksummed records: a head, a table of checksums, a place for every record.
 
-Whatever is kept of a video lies in such files: scaled frames, and blocks of a file below a URL. A
-file is sparse: it takes disk space for the records that were written. A record counts as kept once
-its checksum is in the table, which happens after its bytes were written (`RecordFile.commit`). So a
-process that is killed leaves nothing half kept. Two processes that write the same record write the
-same bytes.
+Such files store scaled frames of a video, and blocks of a file below a URL. A file is sparse: it
+takes disk space for the records that were written. A record is valid once its checksum is in the
+table, which is written after its bytes (`RecordFile.commit`). So a killed process leaves no partial
+records. Two processes that write the same record write the same bytes.
 
 **A record counts only in its place of the very file that it was written to**: its checksum covers
 the head and its number.
@@ -54,12 +53,12 @@ class Head(NamedTuple):
 
     @property
     def table_at(self) -> int:
-        """Where the checksums of the records begin."""
+        """The offset of the checksums."""
         return _HEAD.size + len(self.about)
 
     @property
     def records_at(self) -> int:
-        """Where the first record begins."""
+        """The offset of the first record."""
         return -(-(self.table_at + 8 * self.records) // _BLOCK) * _BLOCK
 
     @property
@@ -68,8 +67,8 @@ class Head(NamedTuple):
         return self.records_at + self.records * self.record_bytes
 
     def parts(self, numbers: Iterable[int], *, new: bool = False) -> list[range]:
-        """The bytes of the file whose blocks on the disk these records take, and the head of a
-        ``new`` file."""
+        """Return the bytes of the file whose blocks on the disk these records take, and the head of
+        a ``new`` file."""
         blocks = set(range(self.records_at // _BLOCK if new else 0))
         for number in numbers:
             begin = self.records_at + number * self.record_bytes
@@ -83,13 +82,13 @@ class Head(NamedTuple):
         return checksum(_HEAD.pack(*fixed) + self.about)
 
     def to_bytes(self) -> bytes:
-        """The head as it stands in the file."""
+        """Return the head as it stands in the file."""
         fixed = _MAGIC, self.records, self.record_bytes, len(self.about), self.identity, self.sum
         return _HEAD.pack(*fixed) + self.about
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Head | None:
-        """The reverse of `to_bytes`; None for what it cannot have made."""
+        """Reverse `to_bytes`; None for other bytes."""
         if len(data) < _HEAD.size:
             return None
         _, records, record_bytes, length, identity, _ = _HEAD.unpack_from(data)
@@ -98,7 +97,7 @@ class Head(NamedTuple):
 
 
 class RecordFile:
-    """The kept records of one video file. Methods raise OSError for what the disk does."""
+    """The stored records of one video file. Methods raise OSError for faults of the disk."""
 
     def __init__(self, raw: int, head: Head, start: bytes, *, is_writable: bool = True) -> None:
         """``start``: the first bytes of the file, at least its head."""
@@ -107,7 +106,7 @@ class RecordFile:
         self._raw = raw
         self._close = weakref.finalize(self, os.close, raw)
         self._start, self._seed = start, head.sum
-        self._table_at, self._records_at = head.table_at, head.records_at  # asked for often
+        self._table_at, self._records_at = head.table_at, head.records_at  # used often
 
     @classmethod
     def open(cls, path: Path, identity: bytes) -> RecordFile | None:
@@ -141,13 +140,13 @@ class RecordFile:
 
     @classmethod
     def create(cls, path: Path, head: Head) -> RecordFile | None:
-        """An empty file; None if another process has just made it."""
+        """Create an empty file; return None if another process has just created it."""
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         try:
             raw = os.open(path, flags, 0o600)
         except FileExistsError:
             return None
-        try:  # A file without a head, here or after a kill, is removed by whoever opens it.
+        try:  # The next process that opens it removes a file without a head, here or after a kill.
             os.pwrite(raw, head.to_bytes(), 0)
             os.ftruncate(raw, head.file_bytes)
         except BaseException:
@@ -162,12 +161,12 @@ class RecordFile:
         return self
 
     def absent(self, numbers: range) -> list[int]:
-        """Those of these records that are not there."""
+        """Return the missing ones of these records."""
         sums = self._sums(numbers.start, numbers.stop)
         return (np.flatnonzero(sums == 0) + numbers.start).tolist()
 
     def _sums(self, begin: int, end: int) -> npt.NDArray[np.uint64]:
-        """The checksums of these records, as they were when the file was opened or later."""
+        """Return the checksums of these records, as they were when the file was opened or later."""
         first, last = self._table_at + 8 * begin, self._table_at + 8 * end
         if last <= len(self._start):
             found = self._start[first:last]
@@ -194,8 +193,8 @@ class RecordFile:
         return missing
 
     def write(self, first: int, records: Sequence[memoryview]) -> dict[int, int]:
-        """Write consecutive records; returns the checksums that `commit` needs. The records do not
-        count as kept before."""
+        """Write consecutive records; return the checksums that `commit` needs. The records are not
+        valid before."""
         os.pwritev(self._raw, records, self._records_at + first * self.head.record_bytes)
         return {number: self._sum(number, record) for number, record in enumerate(records, first)}
 

@@ -6,9 +6,9 @@
     FOLDER/bytes                 how many bytes the files take in all
 
 Nothing rests on it. Anybody may delete any of it at any time. A record whose checksum does not
-match is made again, and so is all that cannot be read or written.
+match, or that cannot be read or written, is computed again.
 
-If there is no room, the set that was used longest ago makes some, unless it was used within the
+If it is full, records of the least recently used set are deleted, unless it was used within the
 last hour. Nothing of a set that is in use does: if each epoch reads all files in another order, the
 first ones are needed as much as the next ones.
 """
@@ -39,25 +39,24 @@ _log = Log(__name__)
 _ABOUT = "set.json"
 _ALL = ".all"  # the name of a set whose files have room reserved for all records
 _PAUSE_S = 5.0  # after a failure, the disk is left alone for so long
-_TRIES = 2  # to find room: once more after some was made
-_DESCRIBE_S = 600.0  # a set that is used says so this often
-_MAKE_ROOM_S = 1.0  # the most that one deletion takes; deletions go on with other files
-_IN_USE_S = 3600.0  # a set that was used within this time makes room for no other
+_TRIES = 2  # to find room: once more after deletions
+_DESCRIBE_S = 600.0  # a set in use is marked this often
+_MAKE_ROOM_S = 1.0  # the most that one deletion takes; deletions continue with other files
+_IN_USE_S = 3600.0  # a set that was used within this time is not deleted
 
 
 class RecordSet(NamedTuple):
     """Records that are used together. Sets differ by ``about``, which is JSON. ``whole``: sooner or
-    later all records of a file are asked for, so room is reserved for all of them at once."""
+    later all records of a file are used, so room is reserved for all of them at once."""
 
     about: str
     whole: bool = False
 
 
 class RecordStore:
-    """A folder with the files of records of some sets. Nothing here raises for what the disk does:
-    a store that cannot be used keeps nothing, and says so once.
-
-    Room is taken for what is written, before it is written, from what all sets and processes share.
+    """A folder with the files of records of some sets. Nothing here raises for faults of the disk:
+    an unusable store stores nothing, and logs it once. Room is reserved before a write, from the
+    quota that all sets and processes share.
     """
 
     def __init__(
@@ -78,11 +77,11 @@ class RecordStore:
         self.tick: Tick = lambda: None
 
     def has_some(self, path: str, of: RecordSet) -> bool:
-        """Whether something of any version of a video file may be kept."""
+        """Return whether records of any version of a video file may be stored."""
         return own_file(self.place(path, of)) is not None
 
     def open(self, path: str, identity: bytes, of: RecordSet) -> RecordFile | None:
-        """The records of a video file, if there are some of the version of this identity."""
+        """Return the records of a video file, if there are some of the version of this identity."""
         if time.monotonic() < self._read_again_at:
             return None
         try:
@@ -97,12 +96,12 @@ class RecordStore:
     def create(
         self, path: str, head: Head, of: RecordSet, numbers: Sequence[int]
     ) -> RecordFile | None:
-        """A new file, if there is room for the records that are to be written."""
+        """Return a new file, if there is room for the records that are to be written."""
         parts = [range(head.file_bytes)] if of.whole else head.parts(numbers, new=True)
 
         def create() -> RecordFile | None:
             place = self.place(path, of)
-            if not (place.parent / _ABOUT).exists():  # somebody deleted it
+            if not (place.parent / _ABOUT).exists():  # it was deleted
                 self._describe(of)
             made = RecordFile.create(place, head)
             return made if made is None or of.whole else made.allocate(parts)
@@ -110,12 +109,12 @@ class RecordStore:
         return self._if_there_is_room(parts, of, create)
 
     def takes(self, file: RecordFile, of: RecordSet, numbers: Sequence[int]) -> bool:
-        """Whether there is room for these records of a file, which is then taken."""
+        """Return whether there is room for these records of a file, and reserve it."""
         if not file.is_writable:
             self.failed_to_write(OSError(errno.EROFS, ""))
         if time.monotonic() < self._write_again_at:
             return False
-        if of.whole:  # room was taken when the file was made
+        if of.whole:  # room was reserved with the file
             return not self._room.is_over
         parts = file.head.parts(numbers)
         return bool(self._if_there_is_room(parts, of, lambda: file.allocate(parts)))
@@ -123,7 +122,8 @@ class RecordStore:
     def _if_there_is_room(
         self, parts: Sequence[range], of: RecordSet, use: Callable[[], T]
     ) -> T | None:
-        """What ``use`` returns, which takes these parts of the disk; None if they are too many."""
+        """Return the result of ``use``, which takes so many bytes of the disk; None if there is no
+        room."""
         size = sum(map(len, parts))
         try:
             for _ in range(_TRIES):
@@ -141,19 +141,19 @@ class RecordStore:
                     self._full_until = time.monotonic() + self._room.pause_s
                     self.tell(f"is full; videos that are not in it are {self._otherwise} each time")
         except TimeoutError as error:
-            self.tell(f"keeps nothing new for now: {error.strerror}")
+            self.tell(f"stores nothing new for now: {error.strerror}")
         except OSError as error:
             self.failed_to_write(error)
         return None  # if something was deleted, more is deleted for the next files
 
     @property
     def has_room(self) -> bool:
-        """Whether more may be kept, as far as this process knows."""
+        """Return whether more may be stored, as far as this process knows."""
         return time.monotonic() >= max(self._full_until, self._write_again_at)
 
     @property
     def is_full(self) -> bool:
-        """Whether it has just had no room."""
+        """Whether it was full a moment ago."""
         return time.monotonic() < self._full_until
 
     def failed_to_read(self, error: OSError) -> None:
@@ -179,7 +179,7 @@ class RecordStore:
             _log.warning("the %s %s %s", self._name, self._folder, what)
 
     def place(self, path: str, of: RecordSet) -> Path:
-        """Where the records of a video file are."""
+        """Return the place of a video file's records."""
         return self._path(of) / _hash(path)
 
     def _path(self, of: RecordSet) -> Path:
@@ -203,8 +203,8 @@ class RecordStore:
             about.write_text(of.about)  # its time of change: when it was used last
 
     def _make_room(self) -> bool:
-        """Delete of the set that was used longest ago, if nobody uses it. False: there is none that
-        can be deleted."""
+        """Delete records of the least recently used set, if it is not in use. False: no set can be
+        deleted."""
         until = time.monotonic() + _MAKE_ROOM_S
         for about in left_behind(self._folder.glob(f"*/{_ABOUT}"), _IN_USE_S):
             with suppress(OSError):
@@ -214,7 +214,7 @@ class RecordStore:
         return False
 
     def _measure(self) -> int:
-        """The bytes that all files in the store have reserved."""
+        """Return the bytes that all files in the store have reserved."""
         total = 0
         for about in self._folder.glob(f"*/{_ABOUT}"):
             is_whole = about.parent.name.endswith(_ALL)
@@ -231,7 +231,7 @@ def _hash(text: str) -> str:
 
 
 def _files_in(one: Path) -> Iterator[os.DirEntry[str]]:
-    """The files of records of a set."""
+    """Yield the files of records of a set."""
     with suppress(OSError), os.scandir(one) as files:
         yield from (file for file in files if file.name != _ABOUT)
 

@@ -1,17 +1,17 @@
 """Files below a URL. Only the parts that are needed are read.
 
-If nothing is known of a file, the first request brings its first megabyte, its size and its
-version: all of a small file. If its index is known, so is its version, and the groups of pictures
-that the clip needs are asked for at once and, if FFmpeg opens the file, what opening it took the
-last time, side by side. Whatever comes is of that version, or the file is looked at again. What
-nobody foresaw is fetched when it is read, with more and more ahead of it while the reading goes on.
+If a file is unknown, the first request fetches its first megabyte, its size and its version: all of
+a small file. If its index is known, so is its version, and the GOPs that the clip needs are
+requested at once; also, if FFmpeg opens the file, the bytes that opening it read the last time.
+Received bytes must be of that version, or the file is requested again. Other bytes are fetched when
+they are read, with increasing read-ahead for sequential reads.
 
-Everything is asked for as early as it is known (`RemoteStorage.prefetch_header`), so that the bytes
-of the next clips come while this one is decoded. Whoever waits does so in `Fetcher.wait`, where the
-worker's heartbeats continue.
+Everything is prefetched as early as it is known (`RemoteStorage.prefetch_header`), so that the
+bytes of the next clips arrive while this one is decoded. All waiting is in `Fetcher.wait`, where
+the worker's heartbeats continue.
 
-What came goes into the file cache of this host, if there is one, and is not asked for again: only
-one byte is, which shows that the version is still the one there.
+Received bytes go into the file cache of this host, if there is one, and are not fetched again: one
+byte shows whether the version is still current.
 """
 
 from __future__ import annotations
@@ -54,21 +54,21 @@ from videoload.storage.stores import (
 )
 
 FILE_BYTES = 32 << 20  # of one file that stay in memory
-_MAX_WANTED = FILE_BYTES // 2 // BLOCK_BYTES  # blocks that are asked for at once
+_MAX_WANTED = FILE_BYTES // 2 // BLOCK_BYTES  # blocks that are requested at once
 _AHEAD_BYTES, _MAX_AHEAD_BYTES = 64 << 10, 8 << 20  # behind what is read
 _MOST_NOTED = 1000  # blocks that it takes to open a file
 _HEADER_BYTES = 5 << 9  # before and behind the bytes of a member, to prove its place: as a rule
 _ONE_BYTE = range(-1, 0)  # in the place of blocks
 _MOST_BYTES = 1 << 50  # of a file
 _AT_HAND_BYTES, _FEWEST_AT_HAND = 64 << 20, 32  # of all files in memory; but at least so many files
-_MAX_ASKED = 64  # parts of up to 1 MB, before no more is asked for ahead
+_MAX_ASKED = 64  # parts of up to 1 MB, before prefetching pauses
 _MOST_COMING = 1024  # first parts that wait for their turn: more than all leases of a worker need
 _KNOWN = 100_000  # files whose size and version are known
 
 
 class KnownVersion:
-    """What is known of one version of a file, by its size and tag. ``is_seen``: its server was
-    asked, and has it."""
+    """Metadata of one version of a file, by its size and tag. ``is_seen``: its server has confirmed
+    it."""
 
     def __init__(self, size: int, tag: str, *, is_seen: bool) -> None:
         self.size, self.tag, self.is_seen = size, tag, is_seen
@@ -90,8 +90,8 @@ class KnownVersion:
 class RemoteFile:
     """A `VideoFile` below a URL. ``shard``: it is the bytes of a ``member`` of that archive.
 
-    FFmpeg asks for bytes from within C, where no error may pass. So a reader that gets none keeps
-    the reason as the file's ``failure``, and fails; `check` then raises the reason.
+    FFmpeg reads bytes from within C, where no error may pass. So a reader without bytes stores the
+    reason as the file's ``failure``, and fails; `check` then raises the reason.
     """
 
     fetches = True
@@ -122,11 +122,11 @@ class RemoteFile:
 
     @property
     def held(self) -> int:
-        """How many bytes are here."""
+        """The number of bytes in memory."""
         return self._blocks.bytes
 
     def add(self, first: int, data: memoryview) -> None:
-        """The bytes from this block on came."""
+        """Note the received bytes from this block on."""
         self.known.is_seen = True
         with self._lock:
             self._hold(first, data)
@@ -138,13 +138,13 @@ class RemoteFile:
         self._blocks.add(first * BLOCK_BYTES, data)
 
     def drop(self) -> None:
-        """Keep no bytes."""
+        """Drop all bytes."""
         with self._lock:
             self._blocks.clear()
 
     def prefetch(self, ranges: Iterable[tuple[int, int]]) -> None:
-        """Ask for what is neither here nor on its way; of a file that is not seen yet, for a byte
-        at least. Raises StorageError."""
+        """Request blocks that are neither here nor in flight; for a file that is not seen yet, at
+        least a byte. Raises StorageError."""
         numbers = numbers_of(ranges, self.size)
         with self._lock:
             missing = [n for n in numbers if n not in self._blocks and n not in self._coming]
@@ -157,7 +157,7 @@ class RemoteFile:
                 self._coming.update(dict.fromkeys(part, future))
 
     def _not_cached(self, numbers: list[int]) -> list[int]:
-        """Those of these blocks that the file cache has not; the others are here then."""
+        """Return the blocks that are not in the file cache; load the others."""
         if self._cache is None:
             return numbers
         for part in requests(numbers):
@@ -193,13 +193,13 @@ class RemoteFile:
             raise failure
 
     def lacks(self, at: int) -> bool:
-        """Whether a byte is neither here nor on its way."""
+        """Return whether a byte is neither here nor in flight."""
         number = at // BLOCK_BYTES
         is_known = number in self._blocks or number in self._coming
         return not is_known and at < self.size
 
     def read(self, at: int, length: int) -> memoryview:
-        """Some bytes from ``at`` on, at most ``length``; none at the end of the file. Raises
+        """Return some bytes from ``at`` on, at most ``length``; none at the end of the file. Raises
         StorageError."""
         while at < self.size:
             with self._lock:
@@ -233,8 +233,7 @@ class RemoteFile:
 
 class Reader:
     """An `OpenFile`, and a file object for FFmpeg, which gets as much as is ``left``. It has one
-    position. Where bytes were not asked for, it asks for more and more behind them while it goes on
-    from there."""
+    position. If bytes were not requested, it reads more and more ahead during sequential reads."""
 
     def __init__(self, file: RemoteFile, *, is_noted: bool = False) -> None:
         """``is_noted``: the file notes what is read."""
@@ -245,8 +244,8 @@ class Reader:
         self.left = MOST_BETWEEN
 
     def read(self, length: int = -1) -> bytes:
-        """Some bytes from here on; none at the end. Raises OSError if none come, but only once:
-        FFmpeg asks again, and PyAV would print the second error."""
+        """Return some bytes from here on; none at the end. Raises OSError if there are none, but
+        only once: FFmpeg tries again, and PyAV would print the second error."""
         data = bytes(self._read_view(length)) if self.left > 0 else b""
         self.left -= len(data)
         return data
@@ -277,11 +276,11 @@ class Reader:
         return self._at
 
     def tell(self) -> int:
-        """The position."""
+        """Return the position."""
         return self._at
 
     def pread(self, length: int, at: int) -> memoryview:
-        """No copy is made if the bytes are in one block."""
+        """Return bytes at an offset, without a copy if they are in one block."""
         self.seek(at)
         pieces: list[memoryview] = []
         while length > 0 and (piece := self._read_view(length)):
@@ -352,8 +351,8 @@ class RemoteStorage:
     def _member(
         self, path: str, name: str, shard: str, inner: str, *, may_guess: bool
     ) -> RemoteFile:
-        """A member of a shard. Its first part begins with the header that proves its place.
-        ``may_guess``: it is asked for before the version of the shard is known. Raises VideoError,
+        """Return a member of a shard. Its first part begins with the header that proves its place.
+        ``may_guess``: request it before the version of the shard is known. Raises VideoError,
         StorageError, FileReplacedError."""
         if (member := self._recalled(name, shard, inner)) is not None:
             return self._resolve(path, name, shard, member)
@@ -377,8 +376,8 @@ class RemoteStorage:
         return file
 
     def _recalled(self, name: str, shard: str, inner: str) -> Member | None:
-        """A member whose place was proven by this process, or on this host, which keeps the version
-        of each member that it has an index of."""
+        """Return a member whose place was proven by this process, or on this host, which stores the
+        version of each member with an index."""
         known = self._known.get(shard)
         if known is not None and (member := self._shards.proven(name, known.identity)) is not None:
             return member
@@ -398,7 +397,7 @@ class RemoteStorage:
     def _first_of(self, path: str, name: str, shard: str, place: tuple[int, int]) -> Part:
         requested = self._coming.pop(name, None) or self._ask_member(name, shard, place)
         part = self._came(path, name, requested)
-        if part.begin != place[0]:  # it was said to be elsewhere before
+        if part.begin != place[0]:  # the hint was elsewhere
             part = self._came(path, name, self._ask_member(name, shard, place))
         known = self._known.setdefault(shard, KnownVersion(part.size, part.tag, is_seen=True))
         if (known.size, known.tag) != (part.size, part.tag):
@@ -407,7 +406,7 @@ class RemoteStorage:
         return part
 
     def _ask_member(self, name: str, shard: str, place: tuple[int, int]) -> Future[Part]:
-        """Ask for a member's header, and unless more is known of it, for its first part."""
+        """Request a member's header, and unless it is known, its first part."""
         is_known = self._cache is not None and self._cache.has_some(name)
         is_known = is_known or self.last_version(name, False) is not None
         at, size = place
@@ -418,7 +417,8 @@ class RemoteStorage:
     def _resolve(
         self, path: str, name: str, shard: str = "", member: Member | None = None
     ) -> RemoteFile:
-        """A file, or a member of a shard that is resolved. Raises VideoError, StorageError."""
+        """Return a file, or a member of a shard that is resolved. Raises VideoError,
+        StorageError."""
         known, part = self._version(shard or name), None
         if known is None:
             known, part = self._first(path, shard or name)
@@ -433,7 +433,7 @@ class RemoteStorage:
         return file
 
     def _split(self, name: str) -> tuple[str, str]:
-        """The archive in a path, and the name of the member; "": it is a file."""
+        """Return the archive in a path, and the name of the member; "": it is a file."""
         shard, inner = split_path(name)
         return (name, "") if shard in self._folders else (shard, inner)
 
@@ -466,7 +466,7 @@ class RemoteStorage:
 
     @property
     def is_busy(self) -> bool:
-        """Whether so much is on its way that no more should be asked for ahead."""
+        """Return whether so much is in flight that prefetching should pause."""
         return self.fetcher.threads.jobs >= _MAX_ASKED
 
     @contextmanager
@@ -476,7 +476,7 @@ class RemoteStorage:
         try:
             try:
                 yield
-            except BaseException:  # it may come of bytes that did not, or of another version
+            except BaseException:  # missing bytes, or those of another version, may cause it
                 for read in self._read_of(name, file):
                     read.check()
                 raise
@@ -499,7 +499,7 @@ class RemoteStorage:
         return retry_if_replaced(path, find)
 
     def _version(self, name: str, wait: bool = True) -> KnownVersion | None:
-        """The version of a file, if one is known."""
+        """Return the version of a file, if one is known."""
         known = self._known.get(name)
         if known is not None or name in self._coming or name in self._stale:
             return known
@@ -514,7 +514,7 @@ class RemoteStorage:
             self._at_hand.pop(each, None)
 
     def _name(self, path: str) -> str:
-        """The path in its plainest form. Raises VideoError."""
+        """Return the path in its plainest form. Raises VideoError."""
         name = posixpath.normpath(path)
         if name.startswith(("/", "../")) or name in (".", "..") or "://" in path:
             raise VideoError(path, f"lies outside of the root {self.root}")
@@ -523,7 +523,7 @@ class RemoteStorage:
         return name
 
     def _ask_first(self, name: str) -> Future[Part]:
-        """Ask for the first part; of a cached file, for one byte, which comes with its version."""
+        """Request the first part; for a cached file, one byte with its version."""
         is_cached = self._cache is not None and self._cache.has_some(name)
         get = partial(self.fetcher.get, name, 0, 1 if is_cached else FIRST_BYTES)
         return self.fetcher.start(get)
@@ -535,14 +535,14 @@ class RemoteStorage:
         return known, part
 
     def _came(self, path: str, name: str, requested: Future[Part]) -> Part:
-        """The first part of a file, or of a member, by its ``name``."""
+        """Return the first part of a file, or of a member, by its ``name``."""
         try:
             return self.fetcher.wait(requested)
         except UnavailableError as error:
             kind = UnreadableError if isinstance(error, RefusedError) else VideoError
             raise kind(path, f"cannot be opened: {error}") from None
         except BaseException:
-            if not requested.done():  # the wait was interrupted; the file may be asked for again
+            if not requested.done():  # the wait was interrupted; the file may be requested again
                 self._coming[name] = requested
             raise
 
@@ -558,7 +558,7 @@ class RemoteStorage:
 
 
 def _read_in(part: Part, read: Read, at: int, length: int) -> bytes:
-    """Bytes of an archive, out of a part of it where it has them."""
+    """Return bytes of an archive, out of a part of it where it has them."""
     is_in = part.begin <= at and at + length <= part.begin + len(part.data)
     return bytes(part.data[at - part.begin :][:length]) if is_in else read(at, length)
 

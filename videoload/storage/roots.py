@@ -45,12 +45,12 @@ _BOOT_ID = "/proc/sys/kernel/random/boot_id"
 
 
 def is_url(root: str | os.PathLike[str]) -> bool:
-    """Whether a root is a URL, and not a folder of this host."""
+    """Return whether a root is a URL, not a folder of this host."""
     return isinstance(root, str) and _SCHEME.match(root) is not None
 
 
 def open_storage(root: str | os.PathLike[str], file_cache: CacheDirectory | None = None) -> Storage:
-    """The files in a folder or below a URL; its host is not asked anything yet. ``file_cache``: for
+    """Return the storage of a folder or URL, without a request to its host. ``file_cache``: for
     files from a URL. Raises StorageError if the extra for URLs is not installed."""
     if is_url(root):
         from videoload.storage.remote import RemoteStorage  # few processes need it
@@ -60,8 +60,8 @@ def open_storage(root: str | os.PathLike[str], file_cache: CacheDirectory | None
 
 
 def copy_name(root: str) -> str:
-    """The same for all processes that read the same files: below one URL, or in one folder of one
-    host, whatever that folder and host are called."""
+    """Return a name that is equal for all processes that read the same files: below one URL, or in
+    one folder of one host, with any names of folder and host."""
     where = root
     if not is_url(root):
         try:
@@ -75,7 +75,7 @@ def copy_name(root: str) -> str:
 
 
 def normal_url(root: str) -> str:
-    """The URL as it is kept and shown: without a ``/`` at its end. Raises ValueError."""
+    """Return the normal form of a URL, without a ``/`` at its end. Raises ValueError."""
     try:
         parts = urlsplit(root)
     except ValueError:
@@ -83,7 +83,8 @@ def normal_url(root: str) -> str:
     shown = f"{parts.scheme}://{parts.hostname or ''}{parts.path}"
     if "@" in parts.netloc or parts.query or parts.fragment:
         raise ValueError(
-            f"the root {shown} may hold no user, key or query: whoever sees a message would see "
+            f"the root {shown} may contain no user, key or query: everybody who sees a message "
+            f"would see "
             "them; put credentials into the environment"
         )
     if parts.scheme not in _SCHEMES:
@@ -99,9 +100,9 @@ def normal_url(root: str) -> str:
 
 
 def pinned_url(root: str) -> str:
-    """As `normal_url`. A dataset of a hub is at a commit then: what its revision is when this
-    process asks for it first, so that all that this process lists and reads is of one commit.
-    Raises ValueError, StorageError."""
+    """Return the normal form of a URL, as `normal_url`, with a hub's revision resolved to its
+    commit at first use, so that this process lists and reads one commit. Raises ValueError,
+    StorageError."""
     url = normal_url(root)
     if not is_dataset(url) or (dataset := Dataset.of(url)).is_pinned:
         return url
@@ -125,8 +126,8 @@ def pinned_url(root: str) -> str:
 def index_of(
     requested: str | os.PathLike[str] | Literal[False] | None,
 ) -> str | bool | None:
-    """A caller's argument ``index``, checked: a file or a URL; None: what lies in the root; False:
-    none. Raises SpecError."""
+    """Return a caller's argument ``index``, checked: a file or a URL; None: what lies in the root;
+    False: none. Raises SpecError."""
     try:
         if not requested:
             return requested if requested is None else False
@@ -141,14 +142,14 @@ def index_of(
 
 
 def files_below(url: str, folder: str) -> list[str]:
-    """The paths, relative to the URL, of all files in a folder of it ("": the URL itself), sorted.
-    Raises StorageError."""
+    """Return the paths, relative to the URL, of all files in a folder of it ("": the URL itself),
+    sorted. Raises StorageError."""
     return sorted(meta["path"] for meta in _listed(url, folder))
 
 
 def versions_of(url: str, paths: Iterable[str]) -> dict[str, bytes]:
-    """The versions (`VideoFile.version`) that files below the URL have now: a bucket lists them, a
-    web server is asked for each. Raises StorageError."""
+    """Return the current versions (`VideoFile.version`) of files below the URL: by listing a
+    bucket, or by a request per file to a web server. Raises StorageError."""
     from videoload.storage.stores import Fetcher, tag_of
 
     found: dict[str, bytes] = {}
@@ -171,9 +172,9 @@ def versions_of(url: str, paths: Iterable[str]) -> dict[str, bytes]:
 
 
 def identities_of(root: str | os.PathLike[str], paths: Iterable[str]) -> dict[str, str]:
-    """What identifies the present content of the files of each row, without reading them: size and
-    time of change in a folder, and the versions below a URL. "": some file is not there, or nothing
-    identifies it. Raises StorageError."""
+    """Return the identity of the current files of each row, without reading them: size and time of
+    change in a folder, and the versions below a URL. "": a file is missing, or has no identity.
+    Raises StorageError."""
     if not is_url(root):
         found = {path: status_of(root, path) for path in paths}
         return {path: "" if each is None else "{} {}".format(*each) for path, each in found.items()}
@@ -209,7 +210,7 @@ def _listed(url: str, folder: str = "") -> list[ObjectMeta]:
     def ask(store: ObjectStore) -> None:
         import obstore
 
-        # What came before a fault is not asked for again.
+        # Bytes received before a fault are not requested again.
         behind = found[-1]["path"] if found else None
         for part in obstore.list(store, prefix=folder or None, offset=behind):
             found.extend(part)
@@ -220,7 +221,7 @@ def _listed(url: str, folder: str = "") -> list[ObjectMeta]:
 
 
 def folders_in(url: str) -> list[str]:
-    """The names of the folders in a URL, sorted. Raises StorageError."""
+    """Return the names of the folders in a URL, sorted. Raises StorageError."""
 
     if is_dataset(url):
         return sorted(_in_dataset(url, "", "recursive=false")[1])
@@ -249,8 +250,8 @@ def _list(url: str, ask: Callable[[ObjectStore], T], come: Callable[[], int]) ->
 
 
 def _in_dataset(url: str, folder: str, query: str | None) -> tuple[list[ObjectMeta], list[str]]:
-    """The files and folders in a folder of a dataset; none if there is no such folder. Raises
-    StorageError."""
+    """Return the files and folders in a folder of a dataset; none if there is no such folder.
+    Raises StorageError."""
     files: list[ObjectMeta] = []
     folders: list[str] = []
     store = Store(url)

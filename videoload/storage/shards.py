@@ -1,12 +1,12 @@
-"""What archives hold, by name: each is walked once, and known as long as it is the same file.
+"""The members of archives, by name: each archive is walked once, and again when the file changes.
 
-A path continues through an archive: ``000000.tar/KEY.mp4``. It can name nothing but a member: what
-stands behind the archive is looked up among the names that a walk found, and at whatever place it
-may be, the member's own header must say the same (`archives.member_at`).
+A path continues through an archive: ``000000.tar/KEY.mp4``. A path can only name a member: its part
+after the archive is looked up among the names of a walk, and the member's own header must confirm
+its place (`archives.member_at`).
 
-The place of a member comes from the first of these that holds: what whoever listed the videos saw
-(`Shards.expect`), what is kept of the archive on this host or beside the videos (`kept_rows`), and
-a walk.
+The place of a member is the first correct one of these: the hint from when the videos were listed
+(`Shards.expect`), the cached members on this host or in the dataset index (`kept_rows`), and a
+walk.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ SUFFIXES = (".tar", ".zip")  # by which listings, and URLs, know archives; a fol
 PLACE = Struct("<QQ")  # of a member: where its record begins, and its bytes
 _NO_PLACE = 0, 0
 _KNOWN_BYTES = 32 << 20  # of the names and places in the archives that were read last
-_KNOWN_MEMBERS = 20_000  # whose places were proven, or said by others
+_KNOWN_MEMBERS = 20_000  # whose places were proven, or are hints
 _NEAR = 8 << 10  # is read in one go: headers of small members
 _FAR = 256 << 10  # behind a header: what lies between is not read on the way to the next one
 _RUN = 1 << 20  # bytes from another host, if the next header is nearer
@@ -89,7 +89,7 @@ class Contents(msgspec.Struct, frozen=True, array_like=True):
         flaws: Why members cannot be read in place, by their numbers.
         links: The names under which the bytes of hard links stand.
         flaw: Why the walk ended before the end of the archive; "".
-        doubles: Names that came more than once; the last one counts.
+        doubles: Duplicate names; the last one counts.
     """
 
     names: bytes
@@ -103,7 +103,7 @@ class Contents(msgspec.Struct, frozen=True, array_like=True):
         return len(self.places) // PLACE.size
 
     def find(self, name: str) -> Member | None:
-        """A member, without where its bytes begin."""
+        """Return a member, without where its bytes begin."""
         found = self.names.find(b"\0%b\0" % _bytes(name)) if "\0" not in name else -1
         return None if found < 0 else self._member(self.names.count(b"\0", 0, found), name)
 
@@ -116,12 +116,12 @@ class Contents(msgspec.Struct, frozen=True, array_like=True):
         return Member(name, at, 0, size, self.flaws.get(n, ""), self.links.get(n, ""))
 
     def to_bytes(self) -> bytes:
-        """It as bytes."""
+        """Return it as bytes."""
         return _FORM + msgspec.msgpack.encode(self)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Contents:
-        """The reverse of `to_bytes`. Raises ValueError for what it cannot have made."""
+        """Return the reverse of `to_bytes`. Raises ValueError for what it cannot have made."""
         if data[:1] != _FORM:
             raise ValueError("not what an archive holds")
         try:
@@ -167,7 +167,7 @@ def _bytes(name: str) -> bytes:
 
 @contextmanager
 def reading(path: str, archive: File) -> Iterator[Read]:
-    """What reads an archive. ``path`` is of whoever asks. Raises UnreadableError, StorageError,
+    """Yield a reader of an archive. ``path``: for errors. Raises UnreadableError, StorageError,
     FileReplacedError."""
     near, near_at, latest, ahead = b"", 0, -1, 0
 
@@ -197,8 +197,8 @@ def reading(path: str, archive: File) -> Iterator[Read]:
 
 
 class Shards:
-    """The archives that a process reads. Several threads may ask. ``kept``: what was found out of
-    them before."""
+    """The archives that a process reads. It is thread-safe. ``kept``: cached findings about
+    them."""
 
     def __init__(self) -> None:
         self.kept: Kept | None = None
@@ -211,7 +211,7 @@ class Shards:
         self._lock = threading.Lock()
 
     def expect(self, path: str, places: bytes) -> None:
-        """Where whoever listed the videos saw the files of a row: `PLACE` of each."""
+        """Note the places of a row's files when the videos were listed: `PLACE` of each."""
         files = files_of(path)
         whole = places.ljust(PLACE.size * len(files), b"\0")[: PLACE.size * len(files)]
         with self._lock:
@@ -220,19 +220,20 @@ class Shards:
                     self._expected[file] = place
 
     def expected(self, path: str) -> tuple[int, int] | None:
-        """Where a member may be; None if nobody has said so."""
+        """Return the hint for a member; None if there is none."""
         with self._lock:
             return self._expected.get(path)
 
     def proven(self, path: str, identity: bytes) -> Member | None:
-        """A member whose place is known in the archive of this identity."""
+        """Return a member whose place is known in the archive of this identity."""
         with self._lock:
             known_in, member = self._proven.get(path, (b"", None))
         return member if known_in == identity else None
 
     def find(self, path: str, archive: str, name: str, file: File, prove: Prove) -> Member:
-        """The member ``name`` of an archive. Raises UnreadableError, StorageError; and VideoError;
-        but RewrittenError if the member was there before: that is no flaw of a thousand videos."""
+        """Return the member ``name`` of an archive. Raises UnreadableError, StorageError; and
+        VideoError; but RewrittenError if the member was there before: that is no flaw of a thousand
+        videos."""
         if (known := self.proven(path, file.identity)) is not None:
             return known
         expected = self.expected(path)
@@ -258,7 +259,7 @@ class Shards:
                 return member
         where = f"the archive {archive}"
         if place is not None:
-            raise VideoError(path, f"is not where {where} says, which is damaged")
+            raise VideoError(path, f"is not at its place in {where}, which is damaged")
         with self._lock:
             before = self._before.get(archive)
             was_there = path in self._expected or path in self._proven
@@ -271,11 +272,12 @@ class Shards:
         raise VideoError(path, f"{where} {found.flaw}" if found.flaw else f"is not in {where}")
 
     def contents(self, archive: str, file: File) -> Contents:
-        """What is in an archive. Raises UnreadableError, StorageError, FileReplacedError."""
+        """Return the members of an archive. Raises UnreadableError, StorageError,
+        FileReplacedError."""
         return next(self._contents(archive, archive, file))
 
     def _contents(self, path: str, archive: str, file: File) -> Iterator[Contents]:
-        """What is in an archive, as far as it is known without a walk; and as a walk finds it."""
+        """Yield the members of an archive, as known without a walk; then as a walk finds them."""
         with self._lock:
             known = self._known.get(archive)
             if known is not None and known.identity != file.identity:
@@ -305,7 +307,7 @@ class Shards:
 class _Known(NamedTuple):
     identity: bytes
     contents: Contents
-    is_walked: bool  # or kept, so that a name that is not in it may be there
+    is_walked: bool  # or cached, so that other names may exist
 
     @property
     def size(self) -> int:
@@ -313,13 +315,14 @@ class _Known(NamedTuple):
 
 
 def prove(path: str, archive: File, name: str, at: int, size: int) -> Member | None:
-    """The member ``name``, if its record is ``at``. Raises UnreadableError, StorageError."""
+    """Return the member ``name``, if its record is ``at``. Raises UnreadableError, StorageError."""
     with reading(path, archive) as read:
         return member_at(read, archive.size, name, at, size)
 
 
 def split_path(path: str) -> tuple[str, str]:
-    """The archive in a path, by its name, and the name of the member; "" if there is none."""
+    """Return the archive in a path, by its name, and the name of the member; "" if there is
+    none."""
     steps = path.split("/")
     for at, step in enumerate(steps[:-1], 1):
         if step.lower().endswith(SUFFIXES):
@@ -328,5 +331,5 @@ def split_path(path: str) -> tuple[str, str]:
 
 
 def part_of(identity: bytes, begin: int, size: int) -> bytes:
-    """Which bytes of which file they are, in as many bytes as the identity of the file."""
+    """Return the identity of these bytes of a file, of the size of a file identity."""
     return blake2b(identity + _RANGE.pack(begin, size), digest_size=len(identity)).digest()

@@ -35,7 +35,7 @@ def read_small(root: Path | str, name: str, most: int) -> bytes:
 
 
 def _of_folder(root: Path, name: str, most: int) -> bytes | None:
-    """The bytes, None for too many. Opening a pipe does not wait for a writer."""
+    """Return the bytes, None for too many. Opening a pipe does not wait for a writer."""
     try:
         handle = os.open(root / name, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         with os.fdopen(handle, "rb") as file:
@@ -53,7 +53,7 @@ def _of_folder(root: Path, name: str, most: int) -> bytes | None:
 
 
 def _of_url(url: str, name: str, most: int) -> bytes | None:
-    """The bytes, None for too many."""
+    """Return the bytes, None for too many."""
     fetcher = Fetcher(url)
     try:
         for _ in range(_TRIES):

@@ -1,15 +1,14 @@
-"""Object stores: parts of objects, asked for until they come, and what errors mean.
+"""Object stores: fetch parts of objects, with retries, and classify errors.
 
-A request is made again at growing intervals, and the log says so; bytes that came are kept, and
-only the rest is asked for. If nothing comes for `GIVE_UP_S`, it fails with a StorageError: that is
-not the video's fault. It fails at once if the object is not there (UnavailableError) or is another
-one (FileReplacedError). Whatever else goes wrong is its fault if the storage answers for others,
-and then it fails for this object alone (RefusedError): one object must not stop those that wait for
-the rest.
+A request is repeated at growing intervals, and logged; received bytes stay in memory, and only the
+rest is requested. Without bytes for `GIVE_UP_S`, it fails with a StorageError: that is not the
+video's fault. It fails at once if the object is not there (UnavailableError) or is another one
+(FileReplacedError). Other failures are its fault if the storage answers for other objects, and then
+only this object fails (RefusedError): one object must not stop the others.
 
-obstore's own retries are off, since what is tried again here is more than it tries: it raises at
-once for 401 and 403 (keys expire, and are replaced), says nothing while it waits (the log and the
-verdict name the storage), and cannot be ended, nor told that the storage answers for others.
+obstore's own retries are off, because they cover less: it raises at once for 401 and 403 (keys
+expire, and are replaced), logs nothing while it waits (the log and the verdict name the storage),
+and cannot be stopped, or informed that the storage answers for others.
 
 A thread that waits for its answer takes a third less of a core than asyncio for the same request.
 All of it needs the extra ``[remote]`` (obstore), which is imported when the first URL is opened.
@@ -46,23 +45,23 @@ _log = Log(__name__)
 
 GIVE_UP_S = 30.0
 _PAUSE_S, _MAX_PAUSE_S = 0.1, 3.0
-_DRAW = random.Random()  # a thread that waits must not draw from a training's own numbers
-_MAX_TOLD_S = 1800.0  # that a storage may say in all to come again later, until it must answer
+_DRAW = random.Random()  # a thread that waits must not use the training script's random numbers
+_MAX_TOLD_S = 1800.0  # of all delays that a storage may request, until it must answer
 TELL_S, _REMIND_S = 2.0, 10.0  # of failing, before a warning, and between two
 _CONNECT_S = 5.0
-SILENCE_S = 20.0  # a request is made again if no byte of its answer comes for so long
+SILENCE_S = 20.0  # a request is repeated after so long without a byte
 _NEVER = timedelta(days=1)  # a whole answer may take any time
 _RANGES = re.compile(r"Requested \d+\.\.\d+, got \d+\.\.\d+")
 _STATUS = re.compile(r"\b([345]\d\d) ([A-Z][A-Za-z ]+)")
 _AT_ONCE = 16  # requests
-_CHUNK_BYTES = 64 << 10  # the most that is asked for again after a fault
+_CHUNK_BYTES = 64 << 10  # the most that is requested again after a fault
 OBJECT_S = 5.0  # an object that fails for so long is at fault itself, if others are given
-_BUSY = "429", "503"  # say something of the storage, also if it answers for others
+_BUSY = "429", "503"  # concern the whole storage, also if it answers for others
 _POLL_S = 0.02  # signals and heartbeats are looked after so often while bytes are waited for
 
 
 class UnavailableError(Exception):
-    """The storage does not give this one object, for the reason that the message says."""
+    """The storage does not deliver this one object, for the reason in the message."""
 
 
 class RefusedError(UnavailableError):
@@ -70,7 +69,7 @@ class RefusedError(UnavailableError):
 
 
 class Store:
-    """The objects below ``url``, until it is stopped. Several threads may ask it."""
+    """The objects below ``url``, until it is stopped. It is thread-safe."""
 
     def __init__(self, url: str) -> None:
         """Raises StorageError."""
@@ -82,18 +81,18 @@ class Store:
         self._lock = threading.Lock()
         self._tell_at = 0.0
         self._said, self._said_until = "", 0.0
-        self.silent_s = 0.0  # for so long, nothing came that is waited for
+        self.silent_s = 0.0  # how long a waiting reader has received nothing
 
     @property
     def failure_reason(self) -> str:
-        """Why a request failed a moment ago, or that nothing comes; "" if all is well."""
+        """The reason why a request failed a moment ago, or gets no bytes; "" if all is well."""
         if time.monotonic() < self._said_until:
             return self._said
         silent = f"{self.url}: it does not answer for {self.silent_s:.0f} s"
         return silent if self.silent_s > OBJECT_S else ""
 
     def hub(self) -> Hub:
-        """The dataset, which is not asked anything yet. Raises StorageError."""
+        """Return the dataset, without a request. Raises StorageError."""
         with self._lock:
             try:
                 self._hub = self._hub or Hub(self.url, _CONNECT_S, SILENCE_S)
@@ -102,7 +101,7 @@ class Store:
         return self._hub
 
     def get(self, name: str, options: GetOptions | None = None) -> GetResult | Answer:
-        """Ask for an object, or a part of it, once. Raises StorageError, and errors of obstore."""
+        """Request an object, or a part of it, once. Raises StorageError, and errors of obstore."""
         import obstore
 
         if is_dataset(self.url):
@@ -110,7 +109,7 @@ class Store:
         return obstore.get(self.open(), name, options=options)
 
     def open(self) -> ObjectStore:
-        """The store, which is not asked anything yet. Raises StorageError."""
+        """Return the store, without a request. Raises StorageError."""
         if self._store is not None:
             return self._store
         from obstore.exceptions import BaseError
@@ -138,16 +137,16 @@ class Store:
         come: Callable[[], int] = lambda: 0,
         failed: Callable[[Exception, float], bool | None] = lambda error, failing_s: None,
     ) -> T:
-        """The answer to a request, which is made again until there is one.
+        """Return the answer to a request, which is repeated until there is one.
 
         Args:
-            what: Makes the request, or asks for the rest of what has not come.
-            come: How much has come.
+            what: Sends the request, or requests the missing rest.
+            come: Returns the number of received bytes.
             failed: Called with each fault, and for how long there was nothing else. It may raise
                 what ends the request. Returns whether the storage is known to answer for others.
 
         Raises:
-            StorageError: Nothing comes, or the storage refuses everything.
+            StorageError: There is no answer, or the storage refuses everything.
         """
         from obstore.exceptions import (
             BaseError,
@@ -162,14 +161,14 @@ class Store:
             try:
                 return what()
             except (BaseError, OSError, ValueError) as error:
-                # obstore has classes of its own, and built-in ones for what comes on the way.
-                if self._stopped.is_set():  # nobody waits for it any more
+                # obstore raises its own classes, and built-in ones for faults of the transfer.
+                if self._stopped.is_set():  # no reader waits for it any more
                     break
                 now = time.monotonic()
                 if come() > before:
                     since, told_s = now, 0.0
                     pauses.reset()
-                # It is no fault to come again when the storage said.
+                # A retry at the requested time is not a fault.
                 failing_s = now - since - min(told_s, _MAX_TOLD_S)
                 others_are_given = failed(error, failing_s)
                 if isinstance(error, NotSupportedError) and not others_are_given:
@@ -210,7 +209,7 @@ def check_extra(url: str) -> None:
 
 
 def why(error: Exception) -> str:
-    """What is wrong, without any address, header or credential."""
+    """Return the text of an error, without any address, header or credential."""
     text = str(error)
     if "NoSuchBucket" in text:
         return "there is no such bucket"
@@ -225,16 +224,16 @@ def why(error: Exception) -> str:
     if "following redirect" in text:
         return "its redirects lead nowhere"
     if ranges := _RANGES.search(text):
-        return f"other bytes than it was asked for come: {ranges[0]}"
+        return f"it sends other bytes than requested: {ranges[0]}"
     if "Range request" in text:
-        return "it sends whole files, not the parts of them that are asked for (HTTP Range)"
+        return "it sends whole files instead of the requested parts (HTTP Range)"
     if "Content-Length" in text:
-        return "it does not tell how long a file is (HTTP Content-Length)"
+        return "it does not send the length of a file (HTTP Content-Length)"
     return f"it cannot be reached{_by_proxy()}"
 
 
 def _by_proxy() -> str:
-    """Which variables send requests by a proxy, if any does."""
+    """Return the variables that select a proxy, if any."""
     from urllib.request import getproxies_environment
 
     found = [f"{name}_proxy" for name in getproxies_environment() if name != "no"]
@@ -242,8 +241,8 @@ def _by_proxy() -> str:
 
 
 class Part:
-    """The bytes [begin, end) of an object, of which all before ``at`` have come. ``size`` is that
-    of the object; ``tag`` changes when the object does. ``file``: they go there."""
+    """The bytes [begin, end) of an object; those before ``at`` have arrived. ``size`` is that of
+    the object; ``tag`` changes with the object. ``file``: they are written there."""
 
     def __init__(
         self, name: str, begin: int, end: int, tag: str, file: BinaryIO | None = None
@@ -254,7 +253,7 @@ class Part:
         self._pieces: list[memoryview] = []
 
     def is_of(self, meta: ObjectMeta) -> None:
-        """What comes now is of this object. Raises FileReplacedError."""
+        """Note the object of the next bytes. Raises FileReplacedError."""
         tag = tag_of(meta)
         if self.tag and tag != self.tag:
             raise FileReplacedError
@@ -262,7 +261,7 @@ class Part:
         self.end = min(self.end, self.size)
 
     def add(self, piece: memoryview) -> None:
-        """These bytes came. Raises RefusedError."""
+        """Note received bytes. Raises RefusedError."""
         if self._file is None:
             self._pieces.append(piece)
         else:
@@ -274,20 +273,20 @@ class Part:
 
     @property
     def data(self) -> memoryview:
-        """All bytes that came, unless they went into a file."""
+        """All received bytes, unless they were written into a file."""
         if len(self._pieces) != 1:
             self._pieces = [memoryview(b"".join(self._pieces))]
         return self._pieces[0]
 
 
 class SilentError(Exception):
-    """Nothing has come for as long as somebody would wait."""
+    """No bytes arrived within the timeout."""
 
 
 class Fetcher:
     """Fetches parts of the objects below ``url`` until it is stopped.
 
-    ``tick`` is called again and again while `wait` waits, in the thread that made this.
+    ``tick`` is called repeatedly while `wait` waits, in the thread that created this.
     """
 
     def __init__(self, url: str) -> None:
@@ -307,8 +306,8 @@ class Fetcher:
         return self.threads.start(work)
 
     def wait(self, future: Future[T], most_silent_s: float = math.inf) -> T:
-        """The result of what was started. It is done next if the thread that made this asks. Raises
-        what it raises, what ``tick`` raises, and SilentError if nothing comes for so long."""
+        """Return the result of a request. It is sent next if the thread that created this calls.
+        Raises its errors, those of ``tick``, and SilentError after the timeout without bytes."""
         is_owner = threading.get_ident() == self._owner
         if is_owner:  # what others wait for is for later
             self.threads.hurry(future)
@@ -335,7 +334,7 @@ class Fetcher:
 
     @property
     def has_given(self) -> bool:
-        """Whether an object has come."""
+        """Return whether an object has arrived."""
         return bool(self._good)
 
     def look(self, name: str) -> tuple[int, str]:
@@ -356,9 +355,9 @@ class Fetcher:
     def get(
         self, name: str, begin: int, end: int, tag: str = "", file: BinaryIO | None = None
     ) -> Part:
-        """The bytes [begin, end) of an object, or as many as it has; called by what was started.
-        ``tag``: the one that the object must have, if it is known. ``file``: where to write them.
-        Raises StorageError, UnavailableError, FileReplacedError."""
+        """Return the bytes [begin, end) of an object, or as many as it has; called by what was
+        started. ``tag``: the one that the object must have, if it is known. ``file``: where to
+        write them. Raises StorageError, UnavailableError, FileReplacedError."""
         from obstore.exceptions import (
             NotSupportedError,
             PermissionDeniedError,
@@ -368,11 +367,11 @@ class Fetcher:
         is_alone = False
 
         def failed(error: Exception, failing_s: float) -> bool:
-            """The storage may have come back between a failure and the answer for others. So it
-            counts if the object fails once more after that."""
+            """Note a failure. The storage may have recovered between it and the answer for others,
+            so it only counts if the object fails once more after that."""
             nonlocal is_alone
             if isinstance(error, NotSupportedError) and not self._good:
-                return False  # no part of any object has come
+                return False  # no part of any object has arrived
             patience_s = GIVE_UP_S if why(error)[:3] in _BUSY else OBJECT_S
             if name in self._refused or isinstance(
                 error, PermissionDeniedError | UnauthenticatedError | NotSupportedError
@@ -398,7 +397,7 @@ class Fetcher:
         self._refused.discard(part.name)
 
     def _request(self, part: Part) -> GetResult | Answer:
-        """The answer, whose bytes come later."""
+        """Return the answer, whose bytes come later."""
         from obstore.exceptions import PreconditionError
 
         options: GetOptions = {"range": (part.at, part.end)}
@@ -417,13 +416,14 @@ class Fetcher:
                 raise UnavailableError(why(error)) from None
             if "416" not in str(error):
                 raise
-            if part.at:  # it is shorter than it was, or was said to be
+            if part.at:  # it is shorter than it was, or than its metadata
                 raise FileReplacedError from None
             # There is no first byte, so no range of bytes: the object is empty.
             return self.store.get(part.name)
 
     def _answers_for_others(self, name: str) -> bool:
-        """Whether the storage gives another object now, or says that it has none of that name."""
+        """Return whether the storage delivers another object now, or answers that it does not
+        exist."""
         other = f"{name}.none" if self._good in ("", name) else self._good
         try:
             self.store.get(other, {"range": (0, 1)})
@@ -440,7 +440,7 @@ class Fetcher:
 
 
 def tag_of(meta: ObjectMeta) -> str:
-    """The ETag, or what else the server sends: the time of change, and at least the size."""
+    """Return the ETag, or what else the server sends: the time of change, and at least the size."""
     tag: str | None = meta.get("e_tag")
     if tag:
         return tag
@@ -450,5 +450,5 @@ def tag_of(meta: ObjectMeta) -> str:
 
 
 def tells_versions(tag: str) -> bool:
-    """Whether another version of the same size would be seen to be another."""
+    """Return whether another version of the same size would be noticed."""
     return not tag.startswith(" ")
