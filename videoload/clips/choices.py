@@ -25,7 +25,6 @@ CROPS = {"three": 3, "five": 5}  # rows of each clip
 MOVED_CROPS = ("random", "resized", "box")  # crops that differ from clip to clip
 FROM_SCALED = ("resized", "box")  # crops that scale a region of a frame to size
 WHOLE_FRAME = ("pad", "stretch")  # crops that scale the whole frame into size
-OF_SIZES = ("center", "random", "pad")  # crops of clips that have one of several sizes
 
 
 class PixelFormat(NamedTuple):

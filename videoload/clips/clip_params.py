@@ -17,6 +17,7 @@ import numpy.typing as npt
 from videoload.clips.choices import FROM_SCALED, WHOLE_FRAME, UnfitError
 from videoload.clips.clip_spec import (
     ClipSpec,
+    covering,
     height_and_width,
     least_and_most,
     pixel_format,
@@ -31,7 +32,6 @@ from videoload.clips.regions import (
     Size,
     box_region,
     corner,
-    covering,
     generator,
     inside,
     is_inside,

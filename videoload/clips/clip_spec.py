@@ -20,7 +20,6 @@ from videoload.clips.choices import (
     FROM_SCALED,
     MAX_COUNT,
     MAX_SIDE,
-    OF_SIZES,
     PIXEL_FORMATS,
     RATIO,
     WHOLE_FRAME,
@@ -48,7 +47,7 @@ from videoload.clips.layouts import (
     checked_audio,
     checked_output,
 )
-from videoload.clips.regions import scaled_size
+from videoload.clips.regions import Size, scaled_size
 from videoload.errors import SpecError
 
 # What a field means stands at the field, in its ``metadata``, and all that treats fields alike is
@@ -62,7 +61,7 @@ SCALES = {"scales": True}  # decides how a frame is scaled; or for which specs i
 # "still": what takes its place where nothing is random, a function of the spec.
 # "pads": for which specs a clip may end before its array, which is padded; "varies": for which
 # the clips of a stream have several shapes.
-# "any_length": all that it may be in clips of any length.
+# "any_length", "of_sizes": all that it may be in clips of any length, or of one of several sizes.
 # "default": what it is if it is not given and that depends on other fields, a function of the spec.
 
 
@@ -235,12 +234,13 @@ class ClipSpec:
     frames: Frames = field(default=0, metadata=OWN | COUNTS | FRAMES)  # type: ignore[assignment]
     stride: int = field(default=1, metadata=COUNTS)
     fps: float | None = field(default=None, metadata=COUNTS)
-    resize: int | None = field(default=None, metadata=OWN | SCALES)
+    resize: int | None = field(default=None, metadata=OWN | SCALES | {"of_sizes": (None,)})
     size: Sequence[int | tuple[int, int]] | int | None = field(default=None, metadata=OWN | {
         "scales": lambda spec: bool(sizes_of(spec)) or spec.crop in WHOLE_FRAME,
         "varies": lambda spec: bool(sizes_of(spec)),
     })  # fmt: skip
     crop: Crop = field(default="center", metadata={
+        "of_sizes": ("center", "random", "pad"),
         "scales": lambda spec: spec.crop in WHOLE_FRAME,
         "still": lambda spec: "center" if spec.crop == "random" else spec.crop,
     })  # fmt: skip
@@ -351,13 +351,17 @@ class ClipSpec:
         frames = most if self.frames in (0, "all") else whole("frames", self.frames, most=most)
         object.__setattr__(self, "max_frames", most)
         object.__setattr__(self, "frames", frames)
+        self._check_allowed("any_length", "clips of any length (max_frames)")
+
+    def _check_allowed(self, what: str, clips: str) -> None:
+        """Raise SpecError if a field is what it may not be in such clips."""
         for each in fields(self):
-            own, allowed = getattr(self, each.name), each.metadata.get("any_length")
+            own, allowed = getattr(self, each.name), each.metadata.get(what)
             if allowed is not None and own not in allowed:
                 kinds = [repr(value) for value in allowed if value is not None]
                 raise SpecError(
-                    f"clips of any length (max_frames) have no {each.name}={own!r}"
-                    + (f": choose {' or '.join(kinds)}" if kinds else "")
+                    f"{clips} have no {each.name}={own!r}"
+                    + (f": choose {' or '.join(kinds)}" if kinds else ": leave it out")
                 )
 
     def _check_size(self) -> None:
@@ -386,12 +390,9 @@ class ClipSpec:
             raise SpecError(f"size {size} does not fit into resize={self.resize}")
 
     def _check_sizes(self, sizes: Sequence[tuple[int, int]]) -> None:
-        if self.resize is not None or self.crop not in OF_SIZES:
-            flaw = f'crop="{self.crop}"' if self.resize is None else f"resize={self.resize}"
-            raise SpecError(
-                f"frames are scaled to cover one of several sizes: leave {flaw} out, or give "
-                f"crop={' or '.join(OF_SIZES)}"
-            )
+        self._check_allowed(
+            "of_sizes", "clips of several sizes, which their frames are scaled to cover,"
+        )
         ratios = [Fraction(width, height) for height, width in sizes]
         if len({*ratios}) < len(sizes):
             raise SpecError(f"each size needs a ratio of its own, by which videos get it: {sizes}")
@@ -589,6 +590,27 @@ def sizes_of(spec: ClipSpec) -> tuple[tuple[int, int], ...]:
     that of their videos."""
     several = isinstance(spec.size, tuple) and isinstance(spec.size[0], tuple)
     return cast("tuple[tuple[int, int], ...]", spec.size) if several else ()
+
+
+def covering(frame: Size, size: Size) -> Size:
+    """Return the size of a frame that is scaled to cover ``size`` with its aspect ratio: one side
+    is that of ``size``, the other the nearest even length that is no shorter."""
+    (width, height), (across, down) = frame, size
+    if width * down >= height * across:
+        return max(across, 2 * ((width * down + height) // (2 * height))), down
+    return across, max(down, 2 * ((height * across + width) // (2 * width)))
+
+
+def nearest_aspect(frame: Size, sizes: Sequence[Size]) -> int:
+    """Return the number of the size whose ratio of width to height is nearest to that of a frame:
+    the larger of both is the fewest times the other. Of two that are as near, it is the first
+    one."""
+
+    def apart(size: Size) -> Fraction:
+        one, other = frame[0] * size[1], frame[1] * size[0]
+        return Fraction(max(one, other), min(one, other))
+
+    return min(range(len(sizes)), key=lambda number: apart(sizes[number]))
 
 
 def _pair(given: Any) -> tuple[int, int]:

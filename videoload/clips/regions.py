@@ -7,8 +7,7 @@ A rectangle is (x, y, width, height), a size (width, height), a box (left, top, 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
-from fractions import Fraction
+from collections.abc import Callable
 
 Size = tuple[int, int]
 Rectangle = tuple[int, int, int, int]
@@ -31,27 +30,6 @@ def scaled_size(width: int, height: int, resize: int | None) -> Size:
     if width <= height:
         return resize, max(2, 2 * ((height * resize + width) // (2 * width)))
     return max(2, 2 * ((width * resize + height) // (2 * height))), resize
-
-
-def covering(frame: Size, size: Size) -> Size:
-    """Return the size of a frame that is scaled to cover ``size`` with its aspect ratio: one side
-    is that of ``size``, the other the nearest even length that is no shorter."""
-    (width, height), (across, down) = frame, size
-    if width * down >= height * across:
-        return max(across, 2 * ((width * down + height) // (2 * height))), down
-    return across, max(down, 2 * ((height * across + width) // (2 * width)))
-
-
-def nearest_aspect(frame: Size, sizes: Sequence[Size]) -> int:
-    """Return the number of the size whose ratio of width to height is nearest to that of a frame:
-    the larger of both is the fewest times the other. Of two that are as near, it is the first
-    one."""
-
-    def apart(size: Size) -> Fraction:
-        one, other = frame[0] * size[1], frame[1] * size[0]
-        return Fraction(max(one, other), min(one, other))
-
-    return min(range(len(sizes)), key=lambda number: apart(sizes[number]))
 
 
 def resized_region(

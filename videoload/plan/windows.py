@@ -33,9 +33,9 @@ from videoload.clips.clip_spec import (
     fits_any_video,
     has_any_length,
     hop_seconds,
+    nearest_aspect,
     sizes_of,
 )
-from videoload.clips.regions import nearest_aspect
 from videoload.clips.sample_spec import SampleSpec, Shape, has_sizes, one_clip, one_frame
 from videoload.clips.tasks import Count, WindowCount
 from videoload.clips.video_info import VideoInfo

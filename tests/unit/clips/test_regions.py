@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.thorough import either
+from videoload.clips.clip_spec import covering, nearest_aspect
 from videoload.clips.edges import held
 from videoload.clips.regions import (
     Box,
@@ -17,11 +18,9 @@ from videoload.clips.regions import (
     Size,
     box_region,
     corner,
-    covering,
     inside,
     letterbox,
     mirrored_back,
-    nearest_aspect,
     resized_region,
     scaled_size,
     shown_box,

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from videoload.clips.regions import nearest_aspect
+from videoload.clips.clip_spec import nearest_aspect
 from videoload.plan import bucket_search as padding
 from videoload.plan.bucket_search import best_buckets, fewest_buckets, fewest_sizes, warnings_of
 

@@ -6,8 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from tests.support.scan_rows import row
-from videoload.clips.clip_spec import ClipSpec
-from videoload.clips.regions import covering, nearest_aspect
+from videoload.clips.clip_spec import ClipSpec, covering, nearest_aspect
 from videoload.tools import advice
 from videoload.tools.scan import ScanRow
 

@@ -11,7 +11,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from tests.support.thorough import either
-from videoload.clips.choices import OF_SIZES, WHOLE_FRAME, Crop, Pixels, Short, Span
+from videoload.clips.choices import WHOLE_FRAME, Crop, Pixels, Short, Span
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.rows import Clip, Video
 from videoload.clips.sample_spec import By, SampleSpec, one_clip
@@ -80,7 +80,7 @@ def specs(draw: st.DrawFn) -> ClipSpec:
     if crop not in WHOLE_FRAME:
         least = max(height, width) // 2
         resize = draw(st.none() | st.integers(least, 1000).map(lambda n: 2 * n))
-    several = crop in OF_SIZES and resize is None and draw(st.booleans())
+    several = crop in ("center", "random", "pad") and resize is None and draw(st.booleans())
     views = draw(COUNTS)
     transform = draw(st.none() | st.just("package.module:function"))
     return ClipSpec(
