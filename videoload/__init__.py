@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 if sys.platform != "linux" or not hasattr(os, "sched_getaffinity"):
     raise ImportError(f"videoload runs on Linux, and this is {sys.platform}: take a container")
 
-if TYPE_CHECKING:  # "as" tells type checkers that a name is public
+if TYPE_CHECKING:  # "as" marks a name as public for type checkers
     from videoload import jax as jax
     from videoload import keras as keras
     from videoload import torch as torch

@@ -5,7 +5,7 @@ import sys
 
 
 def main() -> None:
-    """The console entry point. It imports the commands, because Ctrl-C may come meanwhile."""
+    """Run the console entry point. It imports the commands here, to handle Ctrl-C meanwhile."""
     try:
         from videoload.tools.cli import main as run
 

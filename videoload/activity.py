@@ -62,7 +62,7 @@ class Reads:
         """Take the turn of the thread that reads. Yields whether it stands in the read that follows
         after ``done`` others. If it does not, the turn is its own."""
         with self._turn:
-            self._is_used = True  # before the look: whoever comes second sees what the other did
+            self._is_used = True  # before the check: the second thread sees the first one's change
             try:
                 yield self.done == done and now[0] == Activity.READING
             finally:
@@ -79,7 +79,7 @@ def begins(activity: Activity) -> None:
 
 @contextmanager
 def during(activity: Activity) -> Iterator[None]:
-    """Meanwhile, this process is at ``activity``. Of the threads of a worker, one says so."""
+    """Set this process's activity inside the ``with``. Only one thread of a worker does so."""
     before = now[0]
     now[0] = activity
     try:

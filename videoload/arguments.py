@@ -1,6 +1,5 @@
-"""Checks of numbers that a caller gives. Errors come at the call, not at the first batch.
-
-A NumPy integer is a whole number, and True is not.
+"""Checks of numeric arguments. Errors are raised at the call, not at the first batch. A NumPy
+integer is an integer, and True is not.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ _OWN = {"self", "cls"}
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """What a wrong argument may have been, for a message."""
+    """Return a suggestion for a wrong argument, for a message."""
     names = list(known)
     # A part of the name counts more than a likeness: image_size means size.
     close = [each for each in names if len(each) > 3 and f"_{each}_" in f"_{name}_"]
@@ -42,7 +41,7 @@ def refuse_unknown(what: str, given: Iterable[str], known: Iterable[str]) -> Non
 
 
 def suggests(function: F) -> F:
-    """Have a function say what a wrong argument may have been, with the usual TypeError."""
+    """Decorate a function so that the TypeError for a wrong argument contains a suggestion."""
     what = function.__qualname__.removesuffix(".__init__")
     known = [each for each in inspect.signature(function).parameters if each not in _OWN]
 
@@ -68,13 +67,13 @@ def readable(cls: type[T]) -> type[T]:
 
 
 def not_default(value: Any) -> dict[str, Any]:
-    """The fields of a dataclass that do not have their default."""
+    """Return the fields of a dataclass that do not have their default."""
     found = ((each, getattr(value, each.name)) for each in fields(value))
     return {each.name: own for each, own in found if repr(own) != repr(default_of(each, value))}
 
 
 def default_of(field: Field[Any], value: Any) -> Any:
-    """What a field of a dataclass is if it is not given. It may follow from other fields."""
+    """Return the default of a dataclass field. It may depend on other fields."""
     follows = field.metadata.get("default")
     return field.default if follows is None else follows(value)
 

@@ -1,20 +1,17 @@
 """Everything videoload raises on purpose.
 
-    VideoloadError
-    ├── CatalogError        the list of videos and labels cannot be made (also a ValueError)
-    ├── SpecError           an argument of a ClipSpec or stream is out of range, or contradicts
-    │                       another one (also a ValueError)
-    ├── TransformError      a transform cannot be used, or failed
-    ├── StorageError        a bucket or web server cannot be used or does not answer, or a folder
-    │                       is away
-    ├── VideoError          one video cannot be decoded: .path, .reason
-    ├── TooManyBadVideos    more videos cannot be decoded than the stream accepts: .videos
-    ├── ProtocolError       a message does not follow the protocol
-    ├── TransportError      an address or keys cannot be used
-    ├── WorkerError         workers cannot be started, do not stay, or do not come in time
-    └── ClosedError         a stream was read after its client was closed
+    VideoloadError ├── CatalogError        the list of videos and labels is invalid (also a
+    ValueError) ├── SpecError           an argument of a ClipSpec or stream is out of range, or
+    contradicts │                       another one (also a ValueError) ├── TransformError      a
+    transform cannot be used, or failed ├── StorageError        a bucket or web server is unusable
+    or not responding, or a folder │ is not mounted ├── VideoError          one video cannot be
+    decoded: .path, .reason ├── TooManyBadVideos    more videos cannot be decoded than the stream
+    accepts: .videos ├── ProtocolError       a message does not follow the protocol ├──
+    TransportError      an address or keys cannot be used ├── WorkerError         workers cannot be
+    started, keep exiting, or do not connect in time └── ClosedError         a stream was read after
+    its client was closed
 
-Each message is one line that says what is wrong, where, and what to do. The command line prints it.
+Each message is one line: what is wrong, where, and what to do. The command line prints it.
 """
 
 from __future__ import annotations
@@ -42,9 +39,9 @@ def printable(text: str) -> str:
 
 
 def named(path: str) -> str:
-    """The path of a video in one line, or the paths of a sample's files, which have a line each. A
-    last line that begins with a slash has their offsets. Of a recording in many pieces, the first
-    and the last one."""
+    """Return the path of a video in one line, or the paths of a sample's files, which have a line
+    each. A last line that begins with a slash has their offsets. Of a recording in many pieces, the
+    first and the last one."""
     files, _, offsets = path.partition("\n/")
     late = f" (offsets {offsets} s)" if offsets else ""
     shown = []
@@ -61,14 +58,14 @@ def count(number: int, noun: str, plural: str = "s") -> str:
 
 
 def some(names: Sequence[str]) -> str:
-    """The first five names."""
+    """Return the first five names."""
     return ", ".join(names[:5]) + (f", ... {len(names) - 5} more" if len(names) > 5 else "")
 
 
 @contextmanager
 def errors_of(path: str) -> Iterator[None]:
-    """Whatever goes wrong with a file of this path is a VideoError: FFmpeg, PyAV and the maths
-    behind them raise all kinds of errors for files that nobody has thought of."""
+    """Raise every error inside the ``with`` as a VideoError of this path: FFmpeg, PyAV and our
+    maths raise all kinds of errors for unforeseen files."""
     try:
         yield
     except (VideoloadError, FileReplacedError):
@@ -105,9 +102,9 @@ class Fault(Enum):
 
     VIDEO = "video"  # no clip of this video can be decoded
     CLIP = "clip"  # other clips of the video may be fine
-    SHORT = "short"  # the video is shorter than a clip, and the spec says "drop"
+    SHORT = "short"  # the video is shorter than a clip, with short="drop"
     FUNCTION = "function"  # the user's function failed: the stream cannot continue
-    CODE = "code"  # this worker lacks the function: others may have it
+    CODE = "code"  # this worker does not have the function: others may have it
     COPY = "copy"  # this worker's copy of the file is missing, or another one
     UNREAD = "unread"  # the file may well be there, and cannot be read now
     AWAY = "away"  # ... nor can any other file of the root
@@ -119,7 +116,7 @@ class VideoloadError(Exception):
 
 
 class CatalogError(VideoloadError, ValueError):
-    """The list of videos and labels cannot be made."""
+    """The list of videos and labels is invalid."""
 
 
 class SpecError(VideoloadError, ValueError):
@@ -167,11 +164,12 @@ class OtherCopyError(VideoError):
 
 
 class OneClipError(VideoError):
-    """One clip cannot be made. Others of the same video may be fine."""
+    """One clip cannot be decoded. Others of the same video may be good."""
 
 
 class StorageError(VideoloadError):
-    """The bucket or web server of a root cannot be used or does not answer, or a folder is away."""
+    """The bucket or web server of a root is unusable or not responding, or a folder is not
+    mounted."""
 
 
 class RewrittenError(StorageError):
@@ -219,7 +217,7 @@ class FileReplacedError(Exception):
     """
 
     def __init__(self, what: str = "") -> None:
-        """Default "": whoever knows the path notes it."""
+        """Default "": set later."""
         super().__init__(what)
         self.what = what
 
@@ -233,7 +231,7 @@ class TransportError(VideoloadError):
 
 
 class WorkerError(VideoloadError):
-    """Workers of this host cannot be started, or do not stay; or fewer came than were awaited."""
+    """Workers of this host cannot be started, or keep exiting; or too few connected in time."""
 
 
 class ClosedError(VideoloadError):

@@ -1,7 +1,7 @@
-"""What this host offers a process: cores, memory, and the CPU time that it got.
+"""Resources of a process on this host: cores, memory, and its CPU time.
 
-A container or a job often gets less than the host has. Its cgroups say how much: those of the
-process itself and all those above it, of version 1 or 2 (cgroups(7)).
+A container or a job often gets less than the host has. Its cgroups limit it: those of the process
+itself and all those above it, of version 1 or 2 (cgroups(7)).
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ def cores(cgroup: Path = _CGROUP, own: Path = _OWN_CGROUP) -> int:
 def memory_left(
     cgroup: Path = _CGROUP, own: Path = _OWN_CGROUP, host: Path = _MEMINFO
 ) -> int | None:
-    """Bytes of memory that this process can still take, by its host and its cgroups' limits.
+    """Return bytes of memory that this process can still take, by its host and its cgroups' limits.
 
     Beyond that, the kernel kills it or another process of its container without a message. None:
-    the kernel does not say.
+    unknown.
     """
     return min([*_available(host), *_limits(cgroup, own)], default=None)
 
 
 def runs(pid: int) -> bool:
-    """Whether a thread of a process is on a core, or waits for one."""
+    """Return whether a thread of a process is on a core, or waits for one."""
     for stat in Path(f"/proc/{pid}/task").glob("*/stat"):
         with suppress(OSError):
             text = stat.read_text()
@@ -63,7 +63,7 @@ class CoreClock:
             self._file = None
 
     def read(self) -> tuple[float, float]:
-        """Seconds of both so far. (0, 0) if the kernel does not say."""
+        """Return seconds of both so far. (0, 0) if unknown."""
         try:
             text = b"" if self._file is None else os.pread(self._file, _SCHEDSTAT_BYTES, 0)
             on_core, waited, _ = text.split()
@@ -79,7 +79,7 @@ class CoreClock:
 
 
 def _quotas(cgroup: Path, own: Path) -> Iterable[float]:
-    """The CPU quotas that apply to this process, in cores."""
+    """Yield the CPU quotas that apply to this process, in cores."""
     for version, folder in _cgroups(cgroup, own, "cpu"):
         files = ("cpu.max",) if version == 2 else ("cpu.cfs_quota_us", "cpu.cfs_period_us")
         with suppress(OSError, ValueError, ZeroDivisionError):
@@ -89,7 +89,7 @@ def _quotas(cgroup: Path, own: Path) -> Iterable[float]:
 
 
 def _limits(cgroup: Path, own: Path) -> Iterable[int]:
-    """Bytes left below each memory limit that applies to this process."""
+    """Yield bytes left below each memory limit that applies to this process."""
     for version, folder in _cgroups(cgroup, own, "memory"):
         limit, used, prefix = (
             ("memory.max", "memory.current", "")
@@ -112,7 +112,7 @@ def _available(host: Path) -> Iterable[int]:
 
 
 def _cgroups(cgroup: Path, own: Path, controller: str) -> Iterable[tuple[int, Path]]:
-    """The cgroups of this process and those above them: (version, folder)."""
+    """Yield the cgroups of this process and those above them: (version, folder)."""
     with suppress(OSError, ValueError):
         for line in own.read_text().splitlines():
             _, controllers, path = line.split(":", 2)

@@ -19,7 +19,7 @@ __all__ = ["to_rgb"]
 
 
 def to_rgb(clips: jax.Array) -> jax.Array:
-    """Clips of ``pixels="yuv420p"`` in RGB, on their device. It works under ``jax.jit``.
+    """Return clips of ``pixels="yuv420p"`` in RGB, on their device. It works under ``jax.jit``.
 
     Args:
         clips: uint8 [..., H * 3 // 2, W].

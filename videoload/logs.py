@@ -1,10 +1,10 @@
-"""The log on stderr, for people or for programs, and what keeps a flood out of it.
+"""The log on stderr, for people or for programs, and its rate limit.
 
 Lines name files and hosts, which may contain any characters. So control characters are escaped, and
 a record is one line (a traceback follows in lines of its own, except in JSON).
 
-A handler is the user's, and may raise: its disk is full, its stream is closed. A line is worth less
-than the thread that says it, so all of videoload logs through a `Log`, which raises nothing.
+A handler is the user's, and may raise: its disk is full, its stream is closed. A log line must not
+end a thread, so all of videoload logs through a `Log`, which raises nothing.
 """
 
 from __future__ import annotations
@@ -64,11 +64,11 @@ class Log:
         self.log(logging.ERROR, text, *values, exc_info=exc_info, above=2)
 
     def exception(self, text: str, *values: object) -> None:
-        """With the error that is being handled."""
+        """Log a message with the current exception."""
         self.log(logging.ERROR, text, *values, exc_info=True, above=2)
 
     def shows(self, level: int) -> bool:
-        """Whether a line of this level goes anywhere."""
+        """Return whether lines of this level are shown."""
         return self._logger.isEnabledFor(level)
 
     def log(
@@ -132,14 +132,14 @@ def is_logged(count: int, first: int = 8) -> bool:
 
 
 class RateLimitedLog:
-    """Lines that any peer at a port can cause: no more than one a second is logged, and the same
-    one once a minute. Otherwise a flood would fill a disk with lines that all say the same.
+    """Logs lines that any peer at a port can cause: at most one a second, and the same one once a
+    minute. Otherwise a flood would fill a disk with equal lines.
 
     The first lines are logged at once. Those that follow are counted, and the last new one is
     logged with their number. Time is passed in, in seconds."""
 
     def __init__(self, log: Log, level: int = logging.WARNING, *, burst: int = 1) -> None:
-        """After a pause, ``burst`` lines may come at once."""
+        """After a pause, ``burst`` lines may be logged at once."""
         self._log, self._level = log, level
         self._ahead_s, self._next = (burst - 1) * _EVERY_S, -math.inf
         self._held = 0

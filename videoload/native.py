@@ -1,12 +1,11 @@
 """Settings of the process below Python: malloc, CPU flags, limits. Each has a reason and a switch.
 
-    name            what is set                                    where
-    "malloc"        malloc keeps the pages of large buffers        workers; a trainer that listens
-    "gathers"       swscale avoids AVX2's gather instructions      every process that scales
-    "memory-limit"  a file cannot make a decoder take over 4 GB    workers
-    "parent-death"  a worker ends with the process that made it    workers that a trainer started
-    "ffmpeg-log"    FFmpeg logs nothing by itself                  every process that decodes
-    "descriptors"   as many open files as the hard limit allows    every trainer and worker
+    name            what is set                                    where "malloc" malloc retains the
+    pages of large buffers        workers; a trainer that listens "gathers"       swscale avoids
+    AVX2's gather instructions      every process that scales "memory-limit"  a file cannot make a
+    decoder take over 4 GB    workers "parent-death"  a worker ends with the process that started it
+    workers that a trainer started "ffmpeg-log"    FFmpeg logs nothing by itself every process that
+    decodes "descriptors"   as many open files as the hard limit allows    every trainer and worker
     "hidden-gpus"   a function of yours finds no GPU there         workers that a trainer started
 
 `switch_off` leaves settings out, in this process and in the workers that it starts later.
@@ -54,9 +53,9 @@ is_worker = False  # this process serves trainers, so it may make no client of i
 
 
 def switch_off(*names: str) -> None:
-    """Leave settings of the process out, here and in the workers that it starts later.
+    """Disable settings of the process, here and in the workers that it starts later.
 
-    Call it before you make a `Client`: a setting that was made already stays.
+    Call it before you make a `Client`: settings that were already applied stay.
 
     Args:
         names: Any of ``"malloc"``, ``"gathers"``, ``"memory-limit"``, ``"parent-death"``,
@@ -71,17 +70,17 @@ def switch_off(*names: str) -> None:
 
 
 def switched_off() -> list[str]:
-    """The names of the settings that are left out."""
+    """Return the names of the settings that are left out."""
     return sorted(_off)
 
 
 def keep_pages() -> None:
-    """Make malloc keep the pages of large buffers, such as messages full of pixels.
+    """Make malloc retain the pages of large buffers, such as messages full of pixels.
 
     libzmq allocates memory for each message, and by default malloc returns the pages to the kernel.
-    The page faults cost a third of a millisecond per clip. malloc keeps no more than was in use at
-    once. This holds for the whole process, with glibc only. TensorFlow's import sets malloc too, so
-    call this after it.
+    The page faults cost a third of a millisecond per clip. malloc retains no more than was in use
+    at once. This holds for the whole process, with glibc only. TensorFlow's import sets malloc too,
+    so call this after it.
     """
     if "malloc" in _off:
         return
@@ -130,8 +129,8 @@ def limit_memory() -> None:
 
 
 def allow_descriptors() -> int:
-    """Raise the limit of open files as far as the system allows, and return it. Each worker that
-    dials in takes one, and the usual limit of 1024 exists for programs that use select(2)."""
+    """Raise the limit of open files as far as the system allows, and return it. Each remote worker
+    takes one, and the usual limit of 1024 exists for programs that use select(2)."""
     try:
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     except OSError:  # a sandbox forbids prlimit
@@ -153,9 +152,9 @@ class _How(ctypes.Structure):
 
 
 def open_beneath(folder: int, path: str, flags: int) -> int:
-    """A descriptor of a file below an open folder. If the path leads out of it by now, because
-    somebody has just put a link there, the kernel says so: OSError (EXDEV). Before Linux 5.6, and
-    where a sandbox forbids openat2, it is opened as it is. Raises OSError."""
+    """Return a descriptor of a file below an open folder. If the path leads out of it by now,
+    because another process has just put a link there, the kernel reports it: OSError (EXDEV).
+    Before Linux 5.6, and where a sandbox forbids openat2, it is opened as it is. Raises OSError."""
     call = _C.syscall
     how, place = _How(flags, 0, _RESOLVE_BENEATH), os.fsencode(path)
     raw: int = call(_OPENAT2, folder, place, ctypes.byref(how), ctypes.sizeof(how))
@@ -174,7 +173,7 @@ def die_with_parent() -> None:
 
 
 def hidden_gpus() -> dict[str, str]:
-    """The environment of workers that a trainer starts. A transform that imports PyTorch or
+    """Return the environment of workers that a trainer starts. A transform that imports PyTorch or
     TensorFlow would take memory of the GPU in each of them, and the model needs it."""
     return {} if "hidden-gpus" in _off else {"CUDA_VISIBLE_DEVICES": ""}
 

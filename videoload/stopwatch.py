@@ -31,7 +31,7 @@ class Stopwatch:
         return before
 
     def phase(self, name: str) -> _Phase:
-        """A phase within another one, for ``with``. The outer phase continues after it."""
+        """Return a phase within another one, for ``with``. The outer phase continues after it."""
         return _Phase(self, name)
 
     def move(self, seconds: float, phase: str) -> None:
@@ -41,7 +41,7 @@ class Stopwatch:
         self._spent[phase] += seconds
 
     def read(self) -> dict[str, float]:
-        """Seconds by phase, since `start`."""
+        """Return seconds by phase, since `start`."""
         self.enter(self._phase)
         return dict(self._spent)
 

@@ -22,41 +22,41 @@ __all__ = ["as_model", "batches", "to_rgb"]
 
 
 class _Batches:
-    """The batches of a stream as tensors; made by `videoload.torch.batches`. Each loop over them is
-    the stream's next epoch. Trainers take them in the place of a ``DataLoader``."""
+    """The batches of a stream as tensors; created by `videoload.torch.batches`. Each loop over them
+    is the stream's next epoch. Trainers accept them instead of a ``DataLoader``."""
 
     def __init__(self, stream: Stream, device: Any, finish: Any, *, info: bool) -> None:
         self._stream, self._device, self._finish, self._info = stream, device, finish, info
 
     def __len__(self) -> int:
-        """Batches per epoch."""
+        """Return batches per epoch."""
         return len(self._stream)
 
     def __iter__(self) -> Iterator[tuple[Any, ...]]:
-        """Read the next epoch, as `videoload.torch.batches` says."""
+        """Read the next epoch, as described in `videoload.torch.batches`."""
         readers = readers_of(self._stream)
         return torch_batches.batches(readers, self._device, self._finish, info=self._info)
 
     def __next__(self) -> NoReturn:
-        """Say how one batch is taken. Raises SpecError."""
+        """Raise a SpecError that explains how to take one batch."""
         raise SpecError("next() is of one loop over these batches: give next(iter(batches))")
 
     def __getitem__(self, at: object) -> NoReturn:
-        """Say that a ``DataLoader`` is of no use here. Raises SpecError."""
+        """Raise a SpecError that explains why a ``DataLoader`` does not work here."""
         raise SpecError(
-            "these are the batches of a stream, which come in its order: loop over them without a "
+            "these are the batches of a stream, in its order: loop over them without a "
             "DataLoader, and give shuffle= and batch_size= to client.stream"
         )
 
     def state_dict(self) -> dict[str, int | str]:
-        """As `Stream.state_dict`."""
+        """Return the position, as `Stream.state_dict`."""
         return self._stream.state_dict()
 
     def load_state_dict(self, state: Mapping[str, int | str]) -> None:
-        """As `Stream.load_state_dict`.
+        """Set the position, as `Stream.load_state_dict`.
 
         Args:
-            state: What `state_dict` returned, on any rank.
+            state: The result of `state_dict`, on any rank.
         """
         self._stream.load_state_dict(state)
 
@@ -71,7 +71,8 @@ def batches(
     std: torch_batches.ByPart = None,
     info: bool = False,
 ) -> _Batches:
-    """The batches of a stream as tensors on the device. Each loop over them is the next epoch.
+    """Return the batches of a stream as tensors on the device. Each loop over them is the next
+    epoch.
 
     Examples:
         >>> for clips, labels in vl.torch.batches(stream, "cpu", mean=(0.45,) * 3):
@@ -83,23 +84,23 @@ def batches(
 
     Args:
         stream: The stream. Its `Stream.state_dict` counts the batches that such a loop has yielded.
-        device: Where the tensors are wanted. Default None: the CPU.
+        device: The device of the tensors. Default None: the CPU.
         layout: Order of the axes: B, T, H, W, C, and with ``views`` V behind B. Default
-            ``"BCTHW"``, as 3D convolutions want it. N means B.
+            ``"BCTHW"``, for 3D convolutions. N means B.
         dtype: Type of the clips. Floats are 0 to 1. Default None: ``torch.float32``.
         mean: Of each channel, 0 to 1; it is subtracted. Of several files as one sample, the same
             for all parts, or a dict that has each part; None: this part is left as it is. Default
             None.
         std: Of each channel; it divides. As ``mean``. Default None.
-        info: Say where each batch came from. Default False.
+        info: Add the origin of each batch. Default False.
 
     Returns:
         What a loop reads again and again, with a ``len``, and ``state_dict`` and
         ``load_state_dict`` as a stream has. It yields (clips, labels), or with ``info`` (clips,
-        labels, BatchInfo): tensors on the device, clips of [B, C, T, H, W] and labels int64 [B];
-        of several files as one sample, a dict of such clips. Sound, and what a ``transform``
-        returns that has other axes than clips, is not changed. Targets are tensors, or dicts of
-        them; text comes as lists.
+        labels, BatchInfo): tensors on the device, clips of [B, C, T, H, W] and labels int64 [B]; of
+        several files as one sample, a dict of such clips. Audio, and results of a ``transform``
+        with other axes than clips, are unchanged. Targets are tensors, or dicts of them; text is a
+        list.
 
     Raises:
         SpecError: ``stream`` is none; ``layout``, ``mean`` or ``std`` do not fit the clips.
@@ -123,14 +124,14 @@ def as_model(
     mean: Sequence[float] | None = None,
     std: Sequence[float] | None = None,
 ) -> torch_batches.NumpyModel:
-    """A module as `videoload.evaluate` and `videoload.predict` want it.
+    """Return a module as a model for `videoload.evaluate` and `videoload.predict`.
 
     Examples:
         >>> model = vl.torch.as_model(net, "cpu", mean=(0.45,) * 3, std=(0.225,) * 3)
         >>> found = vl.evaluate(model, client, test, clip)
 
-    It is called with clips as a stream gives them, makes of them what `batches` makes, with the
-    same arguments, and calls the module without gradients and in evaluation mode.
+    It takes clips of a stream, converts them as `batches` does, with the same arguments, and calls
+    the module without gradients and in evaluation mode.
 
     Args:
         net: The module. It gets clips, and those of any length with their mask, bool [B, T]. Of an
@@ -155,7 +156,7 @@ def as_model(
 
 
 def to_rgb(clips: torch.Tensor) -> torch.Tensor:
-    """Clips of ``pixels="yuv420p"`` in RGB, on their device.
+    """Return clips of ``pixels="yuv420p"`` in RGB, on their device.
 
     Examples:
         >>> vl.torch.to_rgb(torch.zeros((4, 16, 168, 112), dtype=torch.uint8)).shape

@@ -1,7 +1,6 @@
-"""Which FFmpeg and which code of ours makes the clips.
-
-Other versions may find other frames in a file, or scale them to other pixels. So workers report
-them when they connect, and what is kept is kept under them.
+"""The versions of FFmpeg and of the code that defines clips. Other versions may find other frames
+in a file, or scale them to other pixels. So workers report them when they connect, and caches are
+keyed by them.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from hashlib import blake2b
 from pathlib import Path
 
 _LIBRARIES = ("libavcodec", "libavfilter", "libavformat", "libswscale")
-# The packages whose code decides which frames a clip has, and their pixels and sound.
+# The packages whose code determines the frames of a clip, and their pixels and audio.
 ROOMS = (
     "bitstreams", "clips", "decoding", "reading", "storage",
 )  # fmt: skip
@@ -24,8 +23,8 @@ INDEX_ROOMS = ("bitstreams", "clips", "reading")
 
 @cache
 def code_digest(package: Path = Path(__file__).parent, rooms: tuple[str, ...] = ROOMS) -> str:
-    """A digest of all files of these rooms in the folder of a package. Our own version does not
-    show which code runs: a tree may have been edited."""
+    """Return a digest of all files of these rooms in the folder of a package. Our own version does
+    not show which code runs: a tree may have been edited."""
     digest = blake2b(digest_size=8)
     for room in rooms:
         for file in sorted((package / room).glob("*.py")):
@@ -35,18 +34,18 @@ def code_digest(package: Path = Path(__file__).parent, rooms: tuple[str, ...] = 
 
 
 def index_software() -> str:
-    """What made an index: other software may find out something else."""
+    """Return the software that creates indexes: other software may find other frames."""
     return f"{ffmpeg_versions()}, code {code_digest(rooms=INDEX_ROOMS)}"
 
 
 @cache
 def own_version() -> str:
-    """The version of videoload. No file here may import the front door, which has it."""
+    """Return the version of videoload. No file here may import the front door, which has it."""
     return str(sys.modules["videoload"].__version__)
 
 
 def ffmpeg_versions() -> str:
-    """The versions of PyAV and of FFmpeg's libraries, and the kind of processor."""
+    """Return the versions of PyAV and of FFmpeg's libraries, and the kind of processor."""
     import av
 
     versions = (f"{name} {'.'.join(map(str, av.library_versions[name]))}" for name in _LIBRARIES)

@@ -59,7 +59,18 @@ DEPLOYMENT = [
     ),
     PROJECT / "services/Dockerfile",
 ]
-ROOMS = ("bitstreams", "catalog", "clips", "plan", "reading", "frameworks", "wire", "storage")
+ROOMS = (
+    "bitstreams",
+    "catalog",
+    "clips",
+    "plan",
+    "reading",
+    "frameworks",
+    "wire",
+    "storage",
+    "pages",
+    ".",
+)
 SOURCES = [
     *sorted((PROJECT / "services").rglob("*.py")),
     *(path for room in ROOMS for path in sorted((PROJECT / "videoload" / room).glob("*.py"))),

@@ -1,8 +1,8 @@
-"""A picture of batches, for people: each clip is a row of its frames. A sample of several files has
-a row for each part that is a clip.
+"""Draw contact sheets of batches: each clip is a row of its frames. A sample of several files has a
+row for each part that is a clip.
 
-It shows the pixels of the batch one to one. Rows that are wider than a screen are made smaller,
-by a whole number, and the title says so. Points and boxes among the targets are drawn into it.
+It shows the pixels of the batch one to one. Rows that are wider than a screen are scaled down, by
+an integer, and the title states it. Points and boxes among the targets are drawn into it.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _COLORS = [
     (255, 0, 255),
     (0, 230, 230),
 ]
-_WIDEST = 4096  # If the frames of a row are wider, they are made smaller.
+_WIDEST = 4096  # If the frames of a row are wider, they are scaled down.
 
 Floats = npt.NDArray[np.float32]
 
@@ -62,11 +62,12 @@ class SheetRow(NamedTuple):
     marks: tuple[Floats, ...] = ()
 
     def marks_at(self, at: int) -> list[Floats]:
-        """The marks in picture number ``at``."""
+        """Return the marks in picture number ``at``."""
         return [marks[at % len(marks)] for marks in self.marks]
 
     def is_padding(self, at: int) -> bool:
-        """Whether picture number ``at`` shows no frame of the video, or one for a second time."""
+        """Return whether picture number ``at`` shows no frame of the video, or one for a second
+        time."""
         return at < len(self.frames) and self.frames[at] < 0
 
 
@@ -113,7 +114,7 @@ def save(
 
 
 def rows_of(batch: BatchWithInfo, catalog: Catalog, spec: SampleSpec) -> Iterator[SheetRow]:
-    """The rows of a batch: one for each clip, for each view of a clip, and for each part."""
+    """Yield the rows of a batch: one for each clip, for each view of a clip, and for each part."""
     clips, labels, info = batch
     spec = with_shape(spec, Shape(info.mask.shape[-1]))
     drawn = targets.marks_in(catalog.targets)
@@ -160,7 +161,7 @@ def _rows_of(
     batch: BatchWithInfo, catalog: Catalog, spec: ClipSpec, file: int, part: str,
     marks: Sequence[Floats],
 ) -> Iterator[SheetRow]:  # fmt: skip
-    """The rows of one part, which is file number ``file`` of a sample."""
+    """Yield the rows of one part, which is file number ``file`` of a sample."""
     clips, labels, info = batch
     clips = clips["video"] if isinstance(clips, dict) else clips
     flat = clips.reshape(-1, *clips.shape[-len(clip_shape(spec)) :])
@@ -188,7 +189,7 @@ def _rows_of(
 
 
 def label_text(labels: Any, sample: int, classes: Sequence[str]) -> str:
-    """The name of a sample's class, or its targets in short."""
+    """Return the name of a sample's class, or its targets in short."""
     if isinstance(labels, dict):
         return ", ".join(
             f"{name} {label_text(values, sample, classes if name == 'label' else ())}"
@@ -201,7 +202,7 @@ def label_text(labels: Any, sample: int, classes: Sequence[str]) -> str:
 
 
 def title(rows: Sequence[SheetRow], spec: SampleSpec) -> str:
-    """The line at the top."""
+    """Return the line at the top."""
     if "" not in spec.clips:
         samples = count(len(rows) // len(spec.clips), "sample")
         parts = [f"{samples} of {', '.join(spec.clips)}"]
@@ -216,8 +217,8 @@ def title(rows: Sequence[SheetRow], spec: SampleSpec) -> str:
 
 
 def sheet(rows: Sequence[SheetRow], head: str) -> Image:
-    """The contact sheet: the label and file beside each row, the source frame's number above each
-    picture."""
+    """Return the contact sheet: the label and file beside each row, the source frame's number above
+    each picture."""
     shrunk = _shrunk(rows)
     sizes = [_size(row, shrunk) for row in rows]
     heights = [
@@ -246,12 +247,12 @@ def sheet(rows: Sequence[SheetRow], head: str) -> Image:
 
 
 def _lines(row: SheetRow) -> list[str]:
-    """Label, file and place, each line no wider than the column."""
+    """Return label, file and place, each line no wider than the column."""
     return [_cut(row.label, _TEXT), *_fold(row.path, _TEXT), row.place]
 
 
 def _fold(path: str, pixels: int) -> list[str]:
-    """A path in lines, broken after a ``/``."""
+    """Return a path in lines, broken after a ``/``."""
     lines = [""]
     for part in path.replace("/", "/\n").split("\n"):
         if lines[-1] and _width(lines[-1] + part) > pixels - _MARGIN:
@@ -261,7 +262,7 @@ def _fold(path: str, pixels: int) -> list[str]:
 
 
 def _cut(text: str, pixels: int) -> str:
-    """As much of ``text`` as fits. Its middle is left out, since both ends tell."""
+    """Return as much of ``text`` as fits, without its middle: both ends are more informative."""
     cut, left, right = text, text[: len(text) // 2], text[len(text) // 2 :]
     while _width(cut) > pixels - _MARGIN:
         left, right = left[:-1], right[1:]
@@ -287,13 +288,13 @@ def _shrunk(rows: Sequence[SheetRow]) -> int:
 
 
 def _size(row: SheetRow, shrunk: int) -> tuple[int, int, int]:
-    """Frames of a clip, height and width as they are drawn."""
+    """Return frames of a clip, height and width as they are drawn."""
     frames, height, width, _ = row.pictures.shape
     return frames, -(-height // shrunk), -(-width // shrunk)
 
 
 def _faded(picture: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
-    """As through paper."""
+    """Return the picture, faded."""
     return picture // 4 + 191
 
 
@@ -308,7 +309,7 @@ def _picture(pixels: npt.NDArray[np.uint8], shrunk: int, marks: Sequence[Floats]
 def marked(
     picture: npt.NDArray[np.uint8], marks: Iterable[Floats], shrunk: int
 ) -> npt.NDArray[np.uint8]:
-    """Draw points [K, 2] and boxes [K, 4] into a picture [H, W, 3] that was made smaller."""
+    """Draw points [K, 2] and boxes [K, 4] into a picture [H, W, 3] that was scaled down."""
 
     def fill(left: int, top: int, right: int, bottom: int) -> None:
         picture[max(0, top) : max(0, bottom), max(0, left) : max(0, right)] = color
@@ -343,7 +344,7 @@ def _write(draw: ImageDraw, font: Any, at: tuple[int, int], lines: Sequence[str]
 
 
 def _rgb(clip: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
-    """A clip in red, green and blue: uint8 [T, H, W, 3]."""
+    """Return a clip in red, green and blue: uint8 [T, H, W, 3]."""
     if clip.dtype == np.uint16:  # the brightest value of the clip is white
         clip = (clip / max(1, clip.max()) * 255).astype(np.uint8)
     if clip.ndim == 4:

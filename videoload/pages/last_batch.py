@@ -1,4 +1,4 @@
-"""The last batch of a stream as small pictures: what is copied of it, once somebody has asked."""
+"""The last batch of a stream as small images, copied on request."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from videoload.pages.page import picture
 from videoload.plan.batches import BatchWithInfo
 
 _CLIPS, _FRAMES, _SIDE = 8, 4, 160  # that are shown, and the longer side of a frame at most
-_EVERY_S = 1.0  # however many ask
+_EVERY_S = 1.0  # for any number of requests
 
 
 class _Clip(NamedTuple):
@@ -29,7 +29,7 @@ class _Clip(NamedTuple):
 
 
 class LastBatch:
-    """Has the next batch copied each time that somebody asks. Nothing is done for those between."""
+    """Copies the next batch after each request, and no other."""
 
     def __init__(self, readers: StreamReaders) -> None:
         self._readers, self._why_not = ref(readers), ""

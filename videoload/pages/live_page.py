@@ -39,13 +39,13 @@ class LivePage:
         """``host`` is what the port listens on. ``open_``: the streams."""
         self._engine, self._open = engine, open_
         self._is_local, self._token = _is_loopback(host), token
-        # However many ask, the trainer makes few answers.
+        # The trainer creates few answers, for any number of requests.
         self._lock, self._again_at = threading.Lock(), -math.inf
         self._record: ClientRecord | None = None
         self._batches: WeakKeyDictionary[StreamReaders, LastBatch] = WeakKeyDictionary()
 
     def shows(self) -> Mapping[str, Callable[[Mapping[str, Any]], Answer]]:
-        """What is shown, by path."""
+        """Return the content by path."""
 
         def guarded(answer: Callable[[bool], Answer]) -> Callable[[Mapping[str, Any]], Answer]:
             def answered(request: Mapping[str, Any]) -> Answer:
@@ -86,8 +86,8 @@ class LivePage:
 
 
 def may_see_all(request: Mapping[str, Any], token: str | None, *, is_local: bool) -> bool | None:
-    """Whether who asks may see paths and pixels: with the ``token``, or, if none is set, where the
-    port ``is_local``. None: with a wrong token, nothing. ``request``: its WSGI environment."""
+    """Return whether a request may see paths and pixels: with the ``token``, or, if none is set, if
+    the port ``is_local``. None: a wrong token, show nothing. ``request``: its WSGI environment."""
     bearer = request.get("HTTP_AUTHORIZATION", "").removeprefix("Bearer ")
     given = (parse_qs(request.get("QUERY_STRING", "")).get("token") or [bearer])[0]
     if given:

@@ -1,6 +1,6 @@
-"""Pages of HTML: a file of its own for each, the style and the script that all share, and data.
+"""HTML pages: a template for each, a shared style and script, and data.
 
-What comes from files and from other hosts is data. The scripts make text of it, never markup.
+Strings from files and other hosts are data. The scripts insert them as text, never as markup.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _QUALITY = 7  # of JPEG, 2 is the best and 31 the worst: 3 kB for 96x72
 
 
 def page(name: str, data: object = None) -> str:
-    """The page ``name``, with ``data`` for its script."""
+    """Return the page ``name``, with ``data`` for its script."""
     files = resources.files(__package__)
     text = files.joinpath(f"{name}.html").read_text("utf-8")
     for mark, file in (("/* shared style */", "style.css"), ("/* shared script */", "shared.js")):
@@ -47,8 +47,8 @@ def _encodable(data: Any) -> Any:
 
 
 def picture(rgb: npt.NDArray[np.uint8]) -> str:
-    """A frame, uint8 [H, W, 3], as the address of an image in a page."""
-    # The encoder of JPEG wants whole blocks of chroma: an odd last row or column is left out.
+    """Return a frame, uint8 [H, W, 3], as the address of an image in a page."""
+    # The JPEG encoder needs whole blocks of chroma: an odd last row or column is left out.
     height, width = (side - side % 2 for side in rgb.shape[:2])
     frame = VideoFrame.from_ndarray(np.ascontiguousarray(rgb[:height, :width]), format="rgb24")
     encoder = av.CodecContext.create("mjpeg", "w")
