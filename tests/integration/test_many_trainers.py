@@ -116,7 +116,7 @@ def test_a_killed_trainer_disturbs_no_other(
 def test_a_worker_stops_decoding_for_a_dead_trainer(videos: Videos, programs: Programs) -> None:
     # Thousands of passes over a file, for a trainer that dies when they have begun.
     long = ClipSpec(frames=100, resize=36, size=(32, 32))
-    clips = [Clip(n, row=Video(("jump/long.avi", "walk/gop12.avi")[n % 2])) for n in range(5000)]
+    clips = [Clip(n, row=Video(("jump/long.avi", "walk/gop12.avi")[n % 2])) for n in range(4000)]
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
     router = Router(context, LISTEN)
     with Client(workers=0, listen=LISTEN) as client:
