@@ -3,6 +3,7 @@
 import math
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, TypeVar
 
@@ -60,14 +61,41 @@ def ordinals(samples: Iterable[Sample]) -> npt.NDArray[np.int64]:
     return np.array([(s.origin, s.substitution) for s in samples], np.int64).reshape(-1, 2)
 
 
+@dataclass(frozen=True)
+class PlayedWorker:
+    """A worker, as `Desk.join` takes it: see `Worker` for what is said of it."""
+
+    name: str
+    is_local: bool = False
+    host: str | None = None
+    copy: str | None = None
+    fetches: bool = False
+
+
+def local(name: str, host: str | None = None) -> PlayedWorker:
+    """A worker that the trainer started: it writes into shared memory, and can be waited for."""
+    return PlayedWorker(name, is_local=True, host=host)
+
+
+def remote(
+    name: str, *, copy: str | None = None, host: str | None = None, fetches: bool = False
+) -> PlayedWorker:
+    """A worker that has dialled in. ``copy``: of the videos that it reads; None is the trainer's
+    own. ``fetches``: they are on another host."""
+    return PlayedWorker(name, False, host, copy, fetches)
+
+
+def name_of(worker: PlayedWorker | str) -> str:
+    return worker if isinstance(worker, str) else worker.name
+
+
 class Desk:
     """Stream 0 is not shuffled and has eight slots for batches of four, and it is known how long
     its clips take; more options are those of `a_stream`. With ``steps``, reader 10 begins with them
     once the workers are here.
 
-    Workers with a capital letter are local. A colon is followed by the copy that a worker reads, if
-    it is not the trainer's own; a copy that ends with ``//`` is on another host. A name that has a
-    "/" begins with the host that the worker runs on.
+    A worker is given as `local` or `remote`; a name alone is a remote one that reads the trainer's
+    own copy. Later it is named. What may happen to it in turn is in `tests.support.stories`.
 
     Attributes:
         said: All commands but `Grant`, `Ready` and `Identify` that were not looked at yet.
@@ -77,7 +105,7 @@ class Desk:
     """
 
     def __init__(
-        self, *workers: str, credit: int = 2, steps: int | range = 0, **stream: Any
+        self, *workers: PlayedWorker | str, credit: int = 2, steps: int | range = 0, **stream: Any
     ) -> None:
         self.table = Scheduler(credit=credit, stall_s=STALL_S, silence_s=SILENCE_S)
         self.now = 0.0
@@ -87,7 +115,7 @@ class Desk:
         self.ready: dict[tuple[int, int], Ready] = {}
         self.leases: dict[Hashable, list[Grant]] = defaultdict(list)
         self.workers: dict[str, Worker] = {}
-        self.hung: set[str] = set()
+        self.hung: set[str] = set()  # workers that send no heartbeats, in stories
         self.streams: dict[int, Stream] = {}
         self.stream(0, **stream)
         self.join(*workers)
@@ -100,14 +128,18 @@ class Desk:
         self.streams[number] = a_stream(number, **{"frame_s": 0.001, **stream})
         self.tell(events.StreamAdded(self.streams[number]))
 
-    def join(self, *workers: str) -> None:
-        for name in workers:
-            host, _, copy = name.partition(":")
-            self.workers[name] = Worker(
-                name, local=name.isupper(), joined=self.now, copy=copy or None,
-                host=host.rpartition("/")[0] or None, fetches=name.endswith("//"),
-            )  # fmt: skip
-            self.tell(events.WorkerJoined(self.workers[name]))
+    def join(self, *workers: PlayedWorker | str) -> None:
+        for worker in workers:
+            each = PlayedWorker(worker) if isinstance(worker, str) else worker
+            self.workers[each.name] = Worker(
+                each.name,
+                local=each.is_local,
+                joined=self.now,
+                copy=each.copy,
+                host=each.host,
+                fetches=each.fetches,
+            )
+            self.tell(events.WorkerJoined(self.workers[each.name]))
         self._obey()
 
     def start(self, reader: int = 10, *, steps: int | range = 100, stream: int = 0) -> None:
@@ -180,77 +212,11 @@ class Desk:
     def die(self, *workers: str, at_work: int | None = None) -> None:
         self.leave(*workers, died=True, at_work=at_work)
 
-    def kill(self, *workers: str) -> None:
+    def kill(self, *workers: PlayedWorker | str) -> None:
         """One after the other, these workers come, begin with what is first in line, and die."""
         for worker in workers:
             self.join(worker)
-            self.die(worker)
-
-    def play(self, story: str, fault: Fault = Fault.VIDEO) -> None:
-        """What happens to video 0. ``a b joins+dies`` is done by one worker after the other,
-        ``wait 3`` with heartbeats of all that do not hang, ``silence 3`` without. ``good``, ``bad``
-        and ``bad 2``: none, it, or so many are bad by now. ``fails`` and ``is-asked`` are about its
-        clip."""
-        for phrase in story.split(";"):
-            match phrase.split():
-                case ["wait", seconds]:
-                    here = {str(worker.id) for worker in self.table.pool.responsive} - self.hung
-                    self.wait(float(seconds), *sorted(here))
-                case ["silence", seconds]:
-                    self.wait(float(seconds))
-                case ["good"]:
-                    assert self.bad == [], phrase
-                case ["bad", *count]:
-                    assert len(self.bad) == int(*count or ["1"]), (phrase, self.bad)
-                    assert self.bad[0] == "0.avi"
-                case ["found"]:
-                    self.streams[0].quarantine.add(0, "found elsewhere")
-                case ["done" | "open" as what]:
-                    assert (0 in self.steps()) is (what == "done")
-                case [*workers, verbs]:
-                    for worker in workers:
-                        for verb in verbs.split("+"):
-                            known = (w for w in self.workers if w.partition(":")[0] == worker)
-                            self._act(next(known, worker), verb, fault)
-
-    def _act(self, worker: str, verb: str, fault: Fault) -> None:
-        match verb.partition("=")[::2]:
-            case "joins", copy:
-                self.join(worker + f":{copy}" * bool(copy))
-            case "hangs", _:  # it sends no heartbeats any more
-                self.hung.add(worker)
-            case "silent", seconds:
-                self.wait(float(seconds or STALL_S + 1))
-            case "dies", _:
-                self.die(worker)
-            case "dies-idle", _:
-                self.die(worker, at_work=0)
-            case "leaves", _:
-                self.leave(worker)
-            case "answers", _:
-                self.answer(worker)
-            case "returns", _:
-                self.tell(events.WorkerReturned(worker))
-            case "heard", _:
-                self.hung.discard(worker)
-                self.heard(worker)
-            case "sends", _:  # a part of a message
-                self.tell(events.Heard(worker, whole=False))
-            case "imports", _:
-                self.beat(worker, at=Activity.IMPORT)
-            case "calls", _:
-                self.beat(worker, at=Activity.FUNCTION)
-            case "fails", _:
-                while self.leases[worker] and self.owes(worker)[:1] != [[0]]:
-                    self.answer(worker)
-                assert self.owes(worker) == [[0]], worker
-                self.fail(worker, fault=fault)
-            case "is-asked", _:
-                assert [0] in self.owes(worker), worker
-            case "is-not-asked", _:
-                assert [0] not in self.owes(worker), worker
-            case _:
-                raise ValueError(verb)
+            self.die(name_of(worker))
 
     def heard(self, *workers: str) -> None:
         for worker in workers:

@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from tests.support.desk import Desk
+from tests.support.desk import Desk, local, remote
 from tests.support.simulation import Simulation
 from videoload.plan.batches import Sample
 from videoload.plan.plan import Plan
@@ -12,31 +12,25 @@ from videoload.scheduler import events
 from videoload.scheduler.commands import AddSlots
 from videoload.scheduler.files import Files
 
-# Answers that count
-
-
 # The fence
 
 
 @pytest.mark.parametrize("ends", ["answers", "dies"])
 def test_a_slot_is_not_reused_while_a_local_worker_may_still_write_into_it(ends: str) -> None:
-    desk = Desk("A", slots=1, steps=9)
+    desk = Desk(local("A"), slots=1, steps=9)
     desk.end()
     desk.start(11, steps=range(5, 9))
-    desk.join("B")
+    desk.join(local("B"))
     assert desk.owes("A") == desk.owes("B") == []
     desk.answer("A") if ends == "answers" else desk.die("A")
     assert (desk.granted[0].slot, desk.granted[0].samples[0].video) == (0, 20)
-
-
-# What a consumer gets
 
 
 # Several streams
 
 
 def test_the_reader_that_waits_is_served_first_also_for_its_last_batch() -> None:
-    desk = Desk("A", credit=1, steps=2)
+    desk = Desk(local("A"), credit=1, steps=2)
     desk.stream(1)
     desk.start(20, stream=1)
     desk.answer("A")  # reader 10 has its batch, reader 20 waits
@@ -45,12 +39,12 @@ def test_the_reader_that_waits_is_served_first_also_for_its_last_batch() -> None
     desk.answer("A")
     assert [(lease.stream, lease.slot) for lease in desk.granted] == [(0, 1)]
     desk.leave("A")
-    desk.join("B")
+    desk.join(local("B"))
     assert [(lease.stream, lease.slot) for lease in desk.granted] == [(0, 1)]
 
 
 def test_a_dropped_stream_is_forgotten() -> None:
-    desk = Desk("A", credit=3, steps=1)
+    desk = Desk(local("A"), credit=3, steps=1)
     desk.stream(1)
     desk.start(11, steps=1)
     desk.tell(events.StreamDropped(0))
@@ -71,7 +65,7 @@ def test_a_dropped_stream_is_forgotten() -> None:
 def test_what_a_plan_raises_ends_its_stream_at_that_batch_whoever_causes_it(
     files: Files | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    desk = Desk("b:copy" if files else "b", credit=3, slots=4, files=files)
+    desk = Desk(remote("b", copy="copy") if files else "b", credit=3, slots=4, files=files)
     desk.stream(1)
     samples_of, broken = Plan.__getitem__, desk.streams[0].plan
 

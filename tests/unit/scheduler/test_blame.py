@@ -5,10 +5,39 @@ from typing import Any
 
 import pytest
 
-from tests.support.desk import STALL_S, TICK_S, Desk
+from tests.support.desk import STALL_S, TICK_S, Desk, PlayedWorker, local, name_of, remote
+from tests.support.stories import (
+    Step,
+    answers,
+    dies,
+    dies_between_two_leases,
+    each,
+    fails,
+    fails_with,
+    found_elsewhere,
+    imports,
+    is_asked,
+    is_bad,
+    is_delivered,
+    is_good,
+    is_heard,
+    is_not_asked,
+    joins,
+    leaves,
+    play,
+    returns,
+    sends_a_part,
+    silence,
+    silent_for,
+    stalls,
+    wait,
+)
 from videoload.activity import Activity
 from videoload.errors import Fault, SpecError, TooManyBadVideos, TransformError, VideoError
 from videoload.scheduler.commands import Grant, Stop, Warn
+
+FUNCTION = "augment:bright"
+
 
 # Clips that cannot be decoded
 
@@ -24,7 +53,7 @@ def test_a_failed_clip_is_replaced_with_all_known_ones_and_its_lease_granted_aga
     at: int, of: int, found_elsewhere: int | None
 ) -> None:
     """If a failure names no clip of the lease, its first clip failed."""
-    desk = Desk("A", steps=1)
+    desk = Desk(local("A"), steps=1)
     planned = desk.streams[0].plan[0]
     if found_elsewhere is not None:
         desk.streams[0].quarantine.add(found_elsewhere, "found elsewhere")
@@ -40,7 +69,7 @@ def test_a_failed_clip_is_replaced_with_all_known_ones_and_its_lease_granted_aga
 
 
 def test_a_dropped_video_is_replaced_but_not_counted() -> None:
-    desk = Desk("A", steps=1)
+    desk = Desk(local("A"), steps=1)
     desk.fail("A", fault=Fault.SHORT)
     assert attempts(desk.granted[0]) == [1, 0, 0, 0]
     assert desk.bad == []
@@ -50,7 +79,7 @@ def test_a_dropped_video_is_replaced_but_not_counted() -> None:
 
 
 def test_too_many_bad_videos_stop_the_stream() -> None:
-    desk = Desk("A", videos=100, steps=9)
+    desk = Desk(local("A"), videos=100, steps=9)
     other = desk.granted[1]
     for failures in range(4):
         assert desk.said == [], failures
@@ -77,7 +106,7 @@ def test_too_many_bad_videos_stop_the_stream() -> None:
 def test_a_failure_ahead_ends_the_stream_at_its_own_batch_and_no_earlier(
     on_error: str, failures: int, fault: Fault, error: type[Exception]
 ) -> None:
-    desk = Desk("A", credit=4, on_error=on_error, videos=100, steps=4)
+    desk = Desk(local("A"), credit=4, on_error=on_error, videos=100, steps=4)
     for _ in range(failures):
         desk.fail_lease(next(lease for lease in desk.granted if lease.slot == 2), 0, fault)
     assert desk.error() is None
@@ -104,7 +133,7 @@ def test_a_failure_ahead_ends_the_stream_at_its_own_batch_and_no_earlier(
 def test_if_all_videos_fail_ahead_the_stream_ends_no_earlier(
     on_error: str, fault: Fault, error: type[Exception]
 ) -> None:
-    desk = Desk("A", on_error=on_error, videos=4, steps=3)
+    desk = Desk(local("A"), on_error=on_error, videos=4, steps=3)
     desk.answer("A")
     while desk.granted:
         desk.fail("A", fault=fault)
@@ -114,7 +143,8 @@ def test_if_all_videos_fail_ahead_the_stream_ends_no_earlier(
 
 
 def test_a_file_that_cannot_be_read_is_waited_for_once_and_not_for_each_of_its_rows() -> None:
-    desk = Desk("A", "B", videos=40, rows=20, max_bad=1.0, steps=10)  # files 0.avi, 1.avi
+    # Of the files 0.avi and 1.avi.
+    desk = Desk(local("A"), local("B"), videos=40, rows=20, max_bad=1.0, steps=10)
     waits = []
     for step in range(10):
         began = desk.now
@@ -135,7 +165,7 @@ def test_a_file_that_cannot_be_read_is_waited_for_once_and_not_for_each_of_its_r
 
 
 def test_of_two_bad_clips_of_a_batch_the_first_one_is_named() -> None:
-    desk = Desk(*"ABCD", credit=1, slots=4, on_error="raise", steps=1)
+    desk = Desk(*locals_named("ABCD"), credit=1, slots=4, on_error="raise", steps=1)
     desk.fail("D", "B")
     assert desk.error() is None, "it is not known yet whether clip 0 is good"
     desk.answer_all()
@@ -145,7 +175,7 @@ def test_of_two_bad_clips_of_a_batch_the_first_one_is_named() -> None:
 
 
 def test_a_stream_of_only_short_videos_stops() -> None:
-    desk = Desk("A", videos=1, batch=1, steps=9)
+    desk = Desk(local("A"), videos=1, batch=1, steps=9)
     desk.fail("A", fault=Fault.SHORT)
     assert isinstance(desk.error(), SpecError)
 
@@ -155,7 +185,7 @@ def test_a_stream_of_only_short_videos_stops() -> None:
 
 @pytest.mark.parametrize("known", [False, True])
 def test_a_skipped_clip_leaves_its_row_empty_unless_it_is_known_from_the_start(known: bool) -> None:
-    desk = Desk("A", on_error="skip")
+    desk = Desk(local("A"), on_error="skip")
     if known:
         desk.streams[0].quarantine.add(1, "broken")
     desk.start(steps=1)
@@ -168,7 +198,7 @@ def test_a_skipped_clip_leaves_its_row_empty_unless_it_is_known_from_the_start(k
 
 
 def test_a_stream_that_only_skips_hands_over_empty_batches_and_idles() -> None:
-    desk = Desk("A", on_error="skip", videos=8)
+    desk = Desk(local("A"), on_error="skip", videos=8)
     for video in range(4):
         desk.streams[0].quarantine.add(video, "broken", dropped=video == 3)
     desk.start(steps=range(1, 3))
@@ -177,92 +207,248 @@ def test_a_stream_that_only_skips_hands_over_empty_batches_and_idles() -> None:
     assert desk.steps() == [1, 2]
 
 
-# Stories of video 0: see `Desk.play`
+# Stories of video 0: see `tests.support.stories`
 
-NEVER_ANSWERED: dict[str, str] = {  # the table in `videoload.scheduler.blame`
-    "they die": "A b joins+dies; good; c joins+dies; bad",
-    "a stand-in is not blamed for what was before it":
-        "A B C X Y joins+dies; bad; Z joins+dies; bad 2",
-    "nor if the video was found to be bad elsewhere":
-        "A B joins+dies; found; C D joins+dies; bad; E joins+dies; bad 2",
-    "they are silent": "a b joins+silent; good; c joins+silent; bad",
-    "a death adds nothing to a silence": "a b joins+silent+dies; good; c joins+silent+dies; bad",
-    "that their line ends takes nothing back":
-        "a b joins+silent+sends+dies; good; c joins+silent+sends+dies; bad",
-    "they say bye": "A b C d E joins+leaves; good",
-    "they are heard again": "a b c d joins+silent+heard+leaves; good",
-    "they come back": "a b c d joins+dies+returns; x y joins+dies; good; z joins+dies; bad",
-    "they died between two leases": "A b C d joins+dies-idle; good; X Y Z joins+dies; bad",
-    "they import": "a joins+imports+silent=69; good; b c joins+imports+silent=69; good",
-    "they imported for too long":
-        "a b c joins+imports+silent=69; silence 83; good; d e joins+dies; bad",
-    "who returns takes only its own death back":
-        "a b joins+dies; a a z returns; c joins+dies; good; a returns; d joins+dies; bad;"
-        "b returns; e f joins+dies; bad; g joins+dies; bad 2",
-    "a silence of workers that had it before the last one was noted":
-        "a b c joins+silent=2.5; silence 6.5; good; a heard+answers; done",
-}  # fmt: skip
+
+def locals_named(names: str) -> list[PlayedWorker]:
+    return [local(name) for name in names]
+
+
+NEVER_ANSWERED: dict[str, list[Step]] = {  # the table in `videoload.scheduler.blame`
+    "they die": [
+        each([local("A"), "b"], joins, dies),
+        is_good,
+        each("c", joins, dies),
+        is_bad(),
+    ],
+    "a stand-in is not blamed for what was before it": [
+        each(locals_named("ABCXY"), joins, dies),
+        is_bad(),
+        each(locals_named("Z"), joins, dies),
+        is_bad(2),
+    ],
+    "nor if the video was found to be bad elsewhere": [
+        each(locals_named("AB"), joins, dies),
+        found_elsewhere,
+        each(locals_named("CD"), joins, dies),
+        is_bad(),
+        each(locals_named("E"), joins, dies),
+        is_bad(2),
+    ],
+    "they are silent": [
+        each("ab", joins, stalls),
+        is_good,
+        each("c", joins, stalls),
+        is_bad(),
+    ],
+    "a death adds nothing to a silence": [
+        each("ab", joins, stalls, dies),
+        is_good,
+        each("c", joins, stalls, dies),
+        is_bad(),
+    ],
+    "that their line ends takes nothing back": [
+        each("ab", joins, stalls, sends_a_part, dies),
+        is_good,
+        each("c", joins, stalls, sends_a_part, dies),
+        is_bad(),
+    ],
+    "they say bye": [
+        each([local("A"), "b", local("C"), "d", local("E")], joins, leaves),
+        is_good,
+    ],
+    "they are heard again": [
+        each("abcd", joins, stalls, is_heard, leaves),
+        is_good,
+    ],
+    "they come back": [
+        each("abcd", joins, dies, returns),
+        each("xy", joins, dies),
+        is_good,
+        each("z", joins, dies),
+        is_bad(),
+    ],
+    "they died between two leases": [
+        each([local("A"), "b", local("C"), "d"], joins, dies_between_two_leases),
+        is_good,
+        each(locals_named("XYZ"), joins, dies),
+        is_bad(),
+    ],
+    "they import": [
+        each("a", joins, imports, silent_for(69)),
+        is_good,
+        each("bc", joins, imports, silent_for(69)),
+        is_good,
+    ],
+    "they imported for too long": [
+        each("abc", joins, imports, silent_for(69)),
+        silence(83),
+        is_good,
+        each("de", joins, dies),
+        is_bad(),
+    ],
+    "who returns takes only its own death back": [
+        each("ab", joins, dies),
+        each("aaz", returns),
+        each("c", joins, dies),
+        is_good,
+        each("a", returns),
+        each("d", joins, dies),
+        is_bad(),
+        each("b", returns),
+        each("ef", joins, dies),
+        is_bad(),
+        each("g", joins, dies),
+        is_bad(2),
+    ],
+    "a silence of workers that had it before the last one was noted": [
+        each("abc", joins, silent_for(2.5)),
+        silence(6.5),
+        is_good,
+        each("a", is_heard, answers),
+        is_delivered,
+    ],
+}
 
 
 @pytest.mark.parametrize("story", NEVER_ANSWERED)
 def test_a_clip_that_three_workers_were_at_and_never_answered_is_bad(story: str) -> None:
-    Desk(batch=1, steps=1).play(NEVER_ANSWERED[story])
+    play(Desk(batch=1, steps=1), *NEVER_ANSWERED[story])
 
 
-DOUBTED: dict[str, tuple[str, str]] = {
-    "two copies say the same": ("a:1 b:2", "a fails; good; b fails; bad"),
-    "one of the same copy is asked if there is no other":
-        ("a:1 b:1", "a fails; b fails; wait 3; bad"),
-    "another copy is asked first": ("a:1 b:1 c:2", "a fails; b answers+is-not-asked; c fails; bad"),
-    "the only one is believed": ("a:1", "a fails; wait 2.75; good; wait 0.25; bad"),
+# Three copies, and the trainer's own.
+A, B, C = remote("a", copy="1"), remote("b", copy="2"), remote("c", copy="3")
+OWN = local("own")
+
+DOUBTED: dict[str, tuple[list[PlayedWorker], list[Step]]] = {
+    "two copies say the same": (
+        [A, B],
+        [each("a", fails), is_good, each("b", fails), is_bad()],
+    ),
+    "one of the same copy is asked if there is no other": (
+        [A, remote("b", copy="1")],
+        [each("ab", fails), wait(3), is_bad()],
+    ),
+    "another copy is asked first": (
+        [A, remote("b", copy="1"), remote("c", copy="2")],
+        [each("a", fails), each("b", answers, is_not_asked), each("c", fails), is_bad()],
+    ),
+    "the only one is believed": (
+        [A],
+        [each("a", fails), wait(2.75), is_good, wait(0.25), is_bad()],
+    ),
     "another one comes": (
-        "a:1", "a fails; wait 2.75; good; b joins=2+is-asked+answers; wait 3; good; done"),
-    "the trainer's own copy has the last word": ("A b:2", "A fails; bad"),
+        [A],
+        [
+            each("a", fails),
+            wait(2.75),
+            is_good,
+            each([B], joins, is_asked, answers),
+            wait(3),
+            is_good,
+            is_delivered,
+        ],
+    ),
+    "the trainer's own copy has the last word": (
+        [OWN, B],
+        [each([OWN], fails), is_bad()],
+    ),
     # A worker tells its host and its copy itself, so one liar can be as many as it likes.
-    "no number of others has": ("b:2 c:3 A", "b c fails; good; A answers+is-asked+answers; good"),
-    "nobody is left to ask": ("a:1 b:2", "a fails; b leaves; good; wait 3; bad"),
-    "nobody is there": ("a:1 b:2", "a fails; a b leaves; wait 1; good; c joins=3+is-asked"),
-}  # fmt: skip
+    "no number of others has": (
+        [B, C, OWN],
+        [each("bc", fails), is_good, each([OWN], answers, is_asked, answers), is_good],
+    ),
+    "nobody is left to ask": (
+        [A, B],
+        [each("a", fails), each("b", leaves), is_good, wait(3), is_bad()],
+    ),
+    "nobody is there": (
+        [A, B],
+        [each("a", fails), each("ab", leaves), wait(1), is_good, each([C], joins, is_asked)],
+    ),
+}
 
 
 @pytest.mark.parametrize("story", DOUBTED)
 def test_whose_word_about_a_clip_is_believed(story: str) -> None:
     workers, happens = DOUBTED[story]
-    one_by_one(*workers.split()).play(happens)
+    play(one_by_one(*workers), *happens)
 
 
-@pytest.mark.parametrize(
-    ("fault", "function", "happens", "stops"),
-    [
-        # Its copy is another one, and that may change: it is asked three times.
-        (Fault.COPY, "", "a fails; good; a fails; good; a fails; bad", False),
-        (Fault.COPY, "", "b joins=2; a fails; b answers+is-asked+answers; good; done", False),
-        (Fault.FUNCTION, "", "b joins=2; a b fails; c joins=3+answers; good; done", False),
-        (Fault.FUNCTION, "m:f", "b joins=2; a b fails; good", True),
-        (Fault.CODE, "m:f", "a fails+is-not-asked; wait 2.75; a is-not-asked; good", False),
-        (Fault.CODE, "m:f", "a fails; wait 4; good", True),
-        (Fault.CODE, "m:f", "b joins=2; c joins=3; a b fails; c answers+is-asked; good", False),
-        (Fault.CODE, "m:f", "b joins=2; c joins=3; silence 3; a b heard+fails; wait 5", False),
-        (Fault.CODE, "m:f", "b joins=2; c joins=3; silence 3; a b heard+fails; wait 11", True),
-    ],
-)  # fmt: skip
-def test_what_is_the_fault_of_a_worker_or_of_a_function(
-    fault: Fault, function: str, happens: str, stops: bool
-) -> None:
-    desk = one_by_one("a:1", function=function)
-    desk.play(happens, fault)
+def test_the_clip_of_a_copy_that_is_another_one_is_tried_three_times() -> None:
+    """That may change."""
+    is_another = fails_with(Fault.COPY)
+    again = [each("a", is_another), is_good]
+    play(one_by_one(A), *again, *again, each("a", is_another), is_bad())
+
+
+def test_a_clip_that_another_copy_has_is_delivered() -> None:
+    play(
+        one_by_one(A),
+        each([B], joins),
+        each("a", fails_with(Fault.COPY)),
+        each("b", answers, is_asked, answers),
+        is_good,
+        is_delivered,
+    )
+
+
+def test_a_function_that_fails_for_two_copies_stops_its_stream() -> None:
+    happens = each([B], joins), each("ab", fails_with(Fault.FUNCTION))
+    desk = play(one_by_one(A, function=FUNCTION), *happens, is_good)
+    assert isinstance(desk.error(), TransformError)
+
+
+def test_a_failure_of_a_function_without_a_function_is_one_of_its_workers() -> None:
+    desk = play(
+        one_by_one(A),
+        each([B], joins),
+        each("ab", fails_with(Fault.FUNCTION)),
+        each([C], joins, answers),
+        is_good,
+        is_delivered,
+    )
+    assert desk.error() is None
+
+
+lacks_the_code = fails_with(Fault.CODE)
+LACKING: dict[str, tuple[list[Step], bool]] = {
+    "it waits for another worker": (
+        [each("a", lacks_the_code, is_not_asked), wait(2.75), each("a", is_not_asked), is_good],
+        False,
+    ),
+    "nobody else comes": ([each("a", lacks_the_code), wait(4), is_good], True),
+    "a third has it": (
+        [each([B, C], joins), each("ab", lacks_the_code), each("c", answers, is_asked), is_good],
+        False,
+    ),
+    "a third is silent, for now": (
+        [each([B, C], joins), silence(3), each("ab", is_heard, lacks_the_code), wait(5)],
+        False,
+    ),
+    "a third is silent for long": (
+        [each([B, C], joins), silence(3), each("ab", is_heard, lacks_the_code), wait(11)],
+        True,
+    ),
+}
+
+
+@pytest.mark.parametrize("story", LACKING)
+def test_a_stream_whose_function_no_worker_has_is_stopped(story: str) -> None:
+    happens, stops = LACKING[story]
+    desk = play(one_by_one(A, function=FUNCTION), *happens)
     assert isinstance(desk.error(), TransformError) is stops
 
 
-def one_by_one(*workers: str, **options: Any) -> Desk:
+def one_by_one(*workers: PlayedWorker, **options: Any) -> Desk:
     """Each worker has a lease of one clip, the first one of video 0."""
     return Desk(*workers, **{"credit": 1, "batch": 1, "slots": 4, "steps": 9, **options})
 
 
 def test_clips_that_a_worker_died_over_are_granted_one_by_one_and_only_the_bad_one_is_bad() -> None:
-    desk = Desk("A", steps=2)
+    desk = Desk(local("A"), steps=2)
     desk.die("A")
-    desk.join("B")
+    desk.join(local("B"))
     assert [(g.slot, [*g.rows]) for g in desk.answer_all()] == [
         (1, [0, 1, 2, 3]),  # it was waiting, not at work; and a new worker begins with it
         *((0, [row]) for row in range(4)),
@@ -274,7 +460,8 @@ def test_clips_that_a_worker_died_over_are_granted_one_by_one_and_only_the_bad_o
     died = 0
     while not desk.steps():
         died += 1
-        desk.join(worker := f"W{died}")
+        worker = f"W{died}"
+        desk.join(local(worker))
         while desk.owes(worker) and 2 not in desk.owes(worker)[0]:
             desk.answer(worker)
         desk.die(worker)
@@ -297,35 +484,41 @@ def test_a_clip_is_passed_on_to_no_more_than_three_silent_workers_before_one_is_
 def test_a_worker_that_is_heard_again_takes_its_silence_back_from_each_clip_of_its_lease() -> None:
     desk = Desk("a", batch=2, steps=1)
     # Two die over each of the two clips.
-    desk.play("a silent+heard+leaves; B C D E joins+dies; good; F joins+dies")
+    play(
+        desk,
+        each("a", stalls, is_heard, leaves),
+        each(locals_named("BCDE"), joins, dies),
+        is_good,
+        each(locals_named("F"), joins, dies),
+    )
     assert len(desk.bad) == 1
 
 
 def test_a_worker_that_says_what_it_was_at_may_have_lost_the_answer_before_that() -> None:
     desk = Desk(batch=1, steps=2)
-    desk.join("A")
+    desk.join(local("A"))
     desk.die("A", at_work=desk.leases["A"][1].lease)
-    desk.join("B")
+    desk.join(local("B"))
     assert desk.owes("B") == [[0]], "it is not to blame, and goes first"
     desk.answer("B")
     desk.die("B", at_work=desk.leases["B"][0].lease)
-    desk.kill("C")
+    desk.kill(local("C"))
     assert desk.bad == ["1.avi"]
 
 
 def test_a_death_over_a_void_lease_blames_neither_its_clips_nor_the_next_ones() -> None:
-    desk = Desk("W", batch=1, steps=9)
+    desk = Desk(local("W"), batch=1, steps=9)
     desk.end()
     desk.start(11)
-    desk.kill("A", "B")
+    desk.kill(local("A"), local("B"))
     desk.die("W")  # it was at work for reader 10
     assert desk.bad == []
-    desk = Desk("W", steps=1)
+    desk = Desk(local("W"), steps=1)
     desk.end()
     desk.start(11)
     assert len(desk.owes("W")) == 1
     desk.die("W")
-    desk.join("A")
+    desk.join(local("A"))
     assert [len(videos) for videos in desk.owes("A")] == [4, 4]
 
 
@@ -334,9 +527,9 @@ def test_a_death_over_a_void_lease_blames_neither_its_clips_nor_the_next_ones() 
 
 @pytest.mark.parametrize("is_replaced", [False, True])
 def test_a_worker_that_has_answered_nothing_begins_with_other_clips(is_replaced: bool) -> None:
-    desk = Desk("A", batch=1, steps=4)
+    desk = Desk(local("A"), batch=1, steps=4)
     desk.die("A")
-    desk.join("B")
+    desk.join(local("B"))
     assert desk.owes("B") == [[1], [2]]
     if is_replaced:  # nothing speaks against the stand-in
         desk.streams[0].quarantine.add(0, "found elsewhere")
@@ -365,13 +558,14 @@ def test_a_worker_has_nothing_else_while_it_has_a_clip_over_which_one_died() -> 
 
 
 def test_a_clip_over_which_one_died_goes_to_another_copy_if_there_is_one() -> None:
-    desk = Desk("a:1", "b:1", "c:2", batch=1, credit=1, steps=5)
-    desk.answer("b:1", "c:2")
-    desk.die("a:1")
-    desk.answer("b:1")
-    assert desk.leases["b:1"] == [], "it reads the same copy"
-    desk.answer("c:2")
-    assert desk.owes("c:2") == [[0]]
+    workers = A, remote("b", copy="1"), remote("c", copy="2")
+    desk = Desk(*workers, batch=1, credit=1, steps=5)
+    desk.answer("b", "c")
+    desk.die("a")
+    desk.answer("b")
+    assert desk.leases["b"] == [], "it reads the same copy"
+    desk.answer("c")
+    assert desk.owes("c") == [[0]]
 
 
 def test_if_most_of_what_is_open_was_decoded_what_is_missing_is_to_blame() -> None:
@@ -389,25 +583,22 @@ def test_if_most_of_what_is_open_was_decoded_what_is_missing_is_to_blame() -> No
 # The users' functions
 
 
-FUNCTION = "augment:bright"
-
-
 @pytest.mark.parametrize("clip_s", [None, 8.0], ids=["no clip was done", "clips take nearly that"])
-@pytest.mark.parametrize("workers", ["ab", "Ab"])
+@pytest.mark.parametrize("first", [remote("a"), local("a")])
 def test_a_function_that_takes_too_long_ends_the_stream_and_condemns_no_clip(
-    workers: str, clip_s: float | None
+    first: PlayedWorker, clip_s: float | None
 ) -> None:
-    desk = Desk(batch=1, function=FUNCTION, frame_s=math.inf, steps=9)
-    desk.join(*workers)
+    desk = Desk(first, "b", batch=1, function=FUNCTION, frame_s=math.inf, steps=9)
     if clip_s is not None:
         desk.join("c")
         desk.answer("c", clip_s=clip_s)
         desk.leave("c")
-    desk.beat(*workers, at=Activity.FUNCTION)
+    desk.beat("a", "b", at=Activity.FUNCTION)
     desk.wait(STALL_S)
     assert (desk.said, [*map(len, desk.leases.values())]) == ([], [2, 2]), "nobody else calls it"
     desk.wait(2)
-    desk.die(*filter(str.isupper, workers))
+    if first.is_local:  # it is killed
+        desk.die("a")
     error = desk.error()
     assert isinstance(error, TransformError)
     assert FUNCTION in str(error)
@@ -439,11 +630,11 @@ def test_a_clip_at_which_a_quick_function_hangs_or_dies_is_bad_and_the_function_
 
 
 def test_a_doubted_clip_is_given_up_if_the_only_other_worker_is_silent() -> None:
-    desk = one_by_one("a:1", "b:2", slots=2, on_error="skip")
-    desk.play("a fails; b answers+is-asked; good")
-    [asked] = [lease for lease in desk.leases["b:2"] if lease.samples[0].video == 0]
-    desk.wait(3.0, "a:1")
-    desk.play("bad; done")
+    desk = one_by_one(A, B, slots=2, on_error="skip")
+    play(desk, each("a", fails), each("b", answers, is_asked), is_good)
+    [asked] = [lease for lease in desk.leases["b"] if lease.samples[0].video == 0]
+    desk.wait(3.0, "a")
+    play(desk, is_bad(), is_delivered)
     assert desk.is_void(asked), "the slot is the consumer's"
 
 
@@ -451,18 +642,19 @@ def test_a_doubted_clip_is_given_up_if_the_only_other_worker_is_silent() -> None
 def test_a_worker_that_fails_at_clips_that_others_decode_is_paused_for_longer_each_time(
     fault: Fault,
 ) -> None:
-    desk = Desk("bad:2", "good:1", batch=1, slots=4, videos=9999, steps=9999)
+    workers = remote("bad", copy="2"), remote("good", copy="1")
+    desk = Desk(*workers, batch=1, slots=4, videos=9999, steps=9999)
     for _ in range(90 * 4):
         for lease in desk.granted:
             if not desk.is_void(lease):
-                fails = lease.worker == "bad:2"
+                fails = lease.worker == "bad"
                 desk.fail_lease(lease, 0, fault) if fails else desk.answer_lease(lease)
         desk.slot_back(*desk.steps())
         desk.ready.clear()
-        desk.wait(TICK_S, "good:1", "bad:2")
+        desk.wait(TICK_S, "good", "bad")
     pauses = [warn for warn in desk.take(Warn) if warn.pause_s]
     assert [pause.pause_s for pause in pauses] == [2, 4, 8, 16, 32, 60]
-    assert {pause.worker for pause in pauses} == {"bad:2"}
+    assert {pause.worker for pause in pauses} == {"bad"}
     assert desk.bad == []
 
 
@@ -480,15 +672,17 @@ def unread_for(desk: Desk, seconds: float, *workers: str) -> int:
     return count
 
 
-@pytest.mark.parametrize("workers", [("A", "B"), ("a:1",), ("a:1", "b:2"), ("A", "b:1")])
+@pytest.mark.parametrize(
+    "workers", [locals_named("AB"), [A], [A, B], [local("A"), remote("b", copy="1")]]
+)
 def test_a_file_that_workers_cannot_read_now_is_tried_again_for_a_minute(
-    workers: tuple[str, ...],
+    workers: list[PlayedWorker],
 ) -> None:
-    desk = Desk(*workers, credit=1, batch=1, steps=1)
-    count = unread_for(desk, 30, *workers)
+    desk, names = Desk(*workers, credit=1, batch=1, steps=1), [*map(name_of, workers)]
+    count = unread_for(desk, 30, *names)
     assert 5 <= count <= 10 * len(workers), "after pauses that grow"
     assert "away" in desk.take(Warn)[0].reason
-    unread_for(desk, 70, *workers)
+    unread_for(desk, 70, *names)
     assert 60 <= desk.now < 71
     assert [bad.reason for bad in desk.streams[0].quarantine.videos] == ["away"]
     desk.answer_all()
@@ -498,7 +692,7 @@ def test_a_file_that_workers_cannot_read_now_is_tried_again_for_a_minute(
 
 @pytest.mark.parametrize("breaks", [False, True])
 def test_what_can_be_read_again_is_decoded_or_bad_at_once(breaks: bool) -> None:
-    desk = Desk("A", batch=1, steps=1)
+    desk = Desk(local("A"), batch=1, steps=1)
     unread_for(desk, 30, "A")
     while not desk.granted:
         desk.wait(TICK_S, "A")

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.support.desk import Desk, ordinals
+from tests.support.desk import Desk, PlayedWorker, local, name_of, ordinals, remote
 from videoload.errors import (
     Fault,
     StorageError,
@@ -21,8 +21,11 @@ from videoload.scheduler.files import Files, UnreadableFiles
 
 OWN, OTHER, THIRD, MISSING = 11, 22, 33, 0
 
+# Workers of three copies that are not the trainer's own.
+A, B, C = remote("a", copy="1"), remote("b", copy="2"), remote("c", copy="3")
 
-def desk_of(*workers: str, own: bool = True, **more: Any) -> Desk:
+
+def desk_of(*workers: PlayedWorker, own: bool = True, **more: Any) -> Desk:
     options = {"batch": 1, "slots": 2, "credit": 1, "files": Files(40, has_own=own), "steps": 9}
     return Desk(*workers, videos=40, **{**options, **more})
 
@@ -41,11 +44,11 @@ def expected(desk: Desk) -> list[tuple[int, ...] | None]:
 
 
 def test_a_lease_of_another_copy_waits_until_its_file_is_known_and_names_it() -> None:
-    desk = desk_of("a:1", "b:2", slots=3)
+    desk = desk_of(A, B, slots=3)
     assert desk.asked == [0, 1, 2, 3, 4, 5], "of all batches that have a slot, and as many more"
     assert desk.granted == []
     desk.want()
-    desk.wait(1, "a:1", "b:2")
+    desk.wait(1, "a", "b")
     assert len(desk.asked) == 6, "once"
     desk.identified(2, file=OWN)  # one slow file keeps back no others
     assert [(lease.samples[0].video, lease.files) for lease in desk.granted] == [(2, (OWN,))]
@@ -54,8 +57,8 @@ def test_a_lease_of_another_copy_waits_until_its_file_is_known_and_names_it() ->
     assert len(desk.granted) == 1
 
 
-@pytest.mark.parametrize("worker", ["A", "b", "b:mine"])
-def test_a_worker_of_the_trainers_own_copy_waits_for_nothing(worker: str) -> None:
+@pytest.mark.parametrize("worker", [local("A"), remote("b"), remote("b", copy="mine")])
+def test_a_worker_of_the_trainers_own_copy_waits_for_nothing(worker: PlayedWorker) -> None:
     desk = desk_of(worker, copy="mine")
     assert (expected(desk), desk.asked) == ([None], [])
 
@@ -74,34 +77,34 @@ def test_a_worker_of_the_trainers_own_copy_waits_for_nothing(worker: str) -> Non
 def test_a_word_about_another_file_is_a_mistake_and_another_worker_is_asked(
     fault: Fault, found: int
 ) -> None:
-    desk = desk_of("a:1", "b:2", steps=1)
+    desk = desk_of(A, B, steps=1)
     identify(desk)
-    desk.fail("a:1", fault=fault, file=found)
+    desk.fail("a", fault=fault, file=found)
     assert desk.asked == [0], "the trainer's own file may have changed"
     assert desk.granted == []
     identify(desk)
-    assert desk.said == [Warn("a:1", "broken")]
+    assert desk.said == [Warn("a", "broken")]
     assert expected(desk) == [(OWN,)]
-    desk.answer("b:2")
+    desk.answer("b")
     assert (desk.steps(), desk.bad) == ([0], [])
 
 
 def test_a_file_that_changed_everywhere_is_nobodys_mistake() -> None:
-    desk = desk_of("a:1", steps=1)
+    desk = desk_of(A, steps=1)
     identify(desk)
-    desk.fail("a:1", fault=Fault.COPY, file=OTHER)
+    desk.fail("a", fault=Fault.COPY, file=OTHER)
     identify(desk, OTHER)
     assert desk.said == [Changed(0, 0)]
     assert expected(desk) == [(OTHER,)]
 
 
 def test_a_file_that_a_worker_of_the_trainers_own_copy_found_changed_is_looked_at_again() -> None:
-    desk = desk_of("a:1", steps=1)
+    desk = desk_of(A, steps=1)
     identify(desk)
     for stream in (0, 7):
         desk.tell(events.FileChanged(stream, 0))
-    desk.leave("a:1")
-    desk.join("b:2")
+    desk.leave("a")
+    desk.join(B)
     assert (desk.asked, desk.granted) == ([0], [])
 
 
@@ -110,7 +113,7 @@ def test_a_file_that_a_worker_of_the_trainers_own_copy_found_changed_is_looked_a
 def test_no_number_of_other_copies_condemns_a_file_that_is_agreed_on(
     found: int, agreed: str
 ) -> None:
-    workers = ["a:1", "b:2", "c:3", "d:4"]
+    workers = [A, B, C, remote("d", copy="4")]
     files = Files(40, has_own=agreed == "own")
     files.give(np.full(40, OWN) * (agreed == "scanned"))
     desk = desk_of(*workers, files=files, steps=1)
@@ -118,17 +121,17 @@ def test_no_number_of_other_copies_condemns_a_file_that_is_agreed_on(
         identify(desk)
         for lease in desk.granted:
             desk.fail_lease(lease, fault=Fault.COPY, file=found)
-        desk.wait(0.25, *workers)
+        desk.wait(0.25, *map(name_of, workers))
     assert (desk.bad, desk.take(Stop)) == ([], [])
     assert sum(warn.pause_s > 0 for warn in desk.take(Warn)) > 4, "it costs them their leases"
-    desk.join("e:5")
-    desk.answer("e:5")
+    desk.join(remote("e", copy="5"))
+    desk.answer("e")
     assert desk.steps() == [0]
 
 
 def test_two_workers_that_have_the_right_file_condemn_it() -> None:
-    desk = desk_of("a:1", "b:2", "c:3", steps=0)
-    desk.wait(4, "a:1", "b:2", "c:3")
+    desk = desk_of(A, B, C, steps=0)
+    desk.wait(4, "a", "b", "c")
     desk.start(steps=1)
     identify(desk)
     for _ in range(2):
@@ -159,10 +162,10 @@ def unread(desk: Desk, seconds: float, error: VideoloadError) -> int:
 def test_a_file_that_cannot_be_read_now_is_asked_for_again_and_no_copy_is_pinned(
     error: VideoloadError,
 ) -> None:
-    desk = desk_of("a:1", "b:2", steps=1)
+    desk = desk_of(A, B, steps=1)
     assert 5 <= unread(desk, 30, error) <= 10, "after pauses that grow"
     assert desk.granted == []
-    desk.wait(20, "a:1", "b:2")
+    desk.wait(20, "a", "b")
     assert len(desk.asked) <= 1, "not while it is being read"
     desk.identified(0, file=OWN)
     assert expected(desk) == [(OWN,)]
@@ -171,7 +174,7 @@ def test_a_file_that_cannot_be_read_now_is_asked_for_again_and_no_copy_is_pinned
 @pytest.mark.parametrize("on_error", ["substitute", "skip", "raise"])
 @pytest.mark.parametrize("batch", [1, 4])
 def test_a_file_that_cannot_be_read_for_long_is_bad(on_error: str, batch: int) -> None:
-    desk = desk_of("a:1", "b:2", batch=batch, on_error=on_error, steps=2)
+    desk = desk_of(A, B, batch=batch, on_error=on_error, steps=2)
     for video in range(1, 40):
         desk.asked.remove(video) if video in desk.asked else None
         desk.identified(video, file=OWN)
@@ -190,7 +193,7 @@ def test_a_file_that_cannot_be_read_for_long_is_bad(on_error: str, batch: int) -
 
 def test_a_file_of_several_open_batches_that_cannot_be_read_for_long_ends_its_stream() -> None:
     files = Files(4, has_own=True)
-    desk = Desk("a:1", "b:2", videos=4, slots=4, on_error="raise", files=files, steps=8)
+    desk = Desk(A, B, videos=4, slots=4, on_error="raise", files=files, steps=8)
     for video in range(1, 4):
         desk.identified(video, file=OWN)
     desk.want()
@@ -199,22 +202,22 @@ def test_a_file_of_several_open_batches_that_cannot_be_read_for_long_ends_its_st
 
 
 def test_a_reader_that_begins_when_no_video_is_left_gets_the_error() -> None:
-    desk = Desk("a:1", videos=2, batch=1, files=Files(2, has_own=True), steps=range(1, 4))
+    desk = Desk(A, videos=2, batch=1, files=Files(2, has_own=True), steps=range(1, 4))
     desk.identified(1, file=OWN)
-    desk.answer("a:1")
+    desk.answer("a")
     unread(desk, 70, EIO)  # video 1 stands in for video 0
     while desk.granted:
-        desk.fail("a:1", file=OWN)
-        desk.wait(3, "a:1")
+        desk.fail("a", file=OWN)
+        desk.wait(3, "a")
     assert (desk.bad, desk.steps(), desk.error()) == (["0.avi", "1.avi"], [1], None)
     desk.start(11, steps=2)
     while desk.granted:
-        desk.fail("a:1")
+        desk.fail("a")
     assert isinstance(desk.error(), TooManyBadVideos)
 
 
 def test_storage_that_is_away_condemns_nothing() -> None:
-    desk = desk_of("a:1", steps=1)
+    desk = desk_of(A, steps=1)
     unread(desk, 600, AWAY)
     assert desk.bad == []
     desk.identified(0, file=OWN)
@@ -222,34 +225,34 @@ def test_storage_that_is_away_condemns_nothing() -> None:
 
 
 def test_a_worker_of_another_copy_condemns_no_file_for_which_others_lack_the_code() -> None:
-    desk = desk_of("a:1", "b:2", steps=1, function="m:f")
+    desk = desk_of(A, B, steps=1, function="m:f")
     identify(desk)
-    desk.fail("a:1", fault=Fault.COPY, file=OTHER)
+    desk.fail("a", fault=Fault.COPY, file=OTHER)
     identify(desk)
-    desk.fail("b:2", fault=Fault.CODE, file=OWN)
-    desk.leave("a:1")
-    desk.wait(4, "b:2")
+    desk.fail("b", fault=Fault.CODE, file=OWN)
+    desk.leave("a")
+    desk.wait(4, "b")
     desk.want()
     assert isinstance(desk.error(), TransformError)
     assert desk.bad == []
 
 
-@pytest.mark.parametrize("copy", ["", ":1"])
+@pytest.mark.parametrize("copy", [None, "1"])
 def test_a_copy_of_a_worker_that_is_away_is_away_whatever_the_trainer_reads_of_its_own(
-    copy: str,
+    copy: str | None,
 ) -> None:
-    desk = desk_of(f"a{copy}", steps=1)
-    desk.beat(f"a{copy}", storage="it refuses")
+    desk = desk_of(remote("a", copy=copy), steps=1)
+    desk.beat("a", storage="it refuses")
     desk.identified(0, file=OWN)
-    assert (desk.table.roots.failure_of("") is None) is (copy == "")
+    assert (desk.table.roots.failure_of("") is None) is (copy is None)
 
 
 def test_a_file_that_was_read_before_stays_what_it_was_if_it_cannot_be_read_again() -> None:
-    desk = desk_of("a:1", "b:2", steps=1)
+    desk = desk_of(A, B, steps=1)
     identify(desk)
-    desk.fail("a:1", fault=Fault.COPY, file=OTHER)
+    desk.fail("a", fault=Fault.COPY, file=OTHER)
     unread(desk, 70, EIO)
-    assert (expected(desk), desk.owes("b:2")) == ([(OWN,)], [[0]])
+    assert (expected(desk), desk.owes("b")) == ([(OWN,)], [[0]])
     assert desk.take(Warn)
 
 
@@ -267,7 +270,7 @@ def test_a_file_that_was_read_is_tried_at_once() -> None:
 
 
 def test_the_first_copy_that_is_decoded_is_the_one_for_all() -> None:
-    desk = desk_of("a:1", own=False)
+    desk = desk_of(A, own=False)
     [lease] = desk.granted
     assert lease.files == (0,)
     known = desk.table.lease(lease.worker, lease.lease)
@@ -313,7 +316,7 @@ def test_what_was_pinned_before_holds_for_files_that_the_trainer_does_not_have(o
         assert not files.identified(1, MISSING)
     assert [files.expected(video) for video in range(2)] == [OWN if own else OTHER, OTHER]
     assert files.pinned() == pinned(3, *range(own, 3))
-    desk = Desk("a:1", batch=1, videos=3, files=files, steps=1)
+    desk = Desk(A, batch=1, videos=3, files=files, steps=1)
     assert expected(desk) == [(OWN if own else OTHER,)]
 
 
@@ -350,9 +353,8 @@ def test_a_text_that_pins_nothing_is_refused(text: str) -> None:
 def test_copies_with_the_same_fault_condemn_nothing_while_another_one_is_to_be_asked(
     broken: int,
 ) -> None:
-    workers = [f"{name}:{name}" for name in "abcd"]
-    desk = desk_of(*workers, own=False, steps=0)
-    desk.wait(4, *workers)
+    desk = desk_of(*(remote(name, copy=name) for name in "abcd"), own=False, steps=0)
+    desk.wait(4, *"abcd")
     desk.start(steps=1)
     for _ in range(broken):  # files without a byte are all alike
         desk.fail(str(desk.granted[0].worker), file=OTHER)

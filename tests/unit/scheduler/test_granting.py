@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support.desk import Desk
+from tests.support.desk import Desk, PlayedWorker, local, remote
 from tests.support.thorough import either
 from videoload.scheduler import events
 from videoload.scheduler.commands import Grant
@@ -48,10 +48,14 @@ def test_a_worker_that_never_says_a_whole_word_does_not_keep_the_clip_that_is_wa
 
 
 @pytest.mark.parametrize("comes_late", [False, True])
-@pytest.mark.parametrize(("workers", "rows"), [("A", [[0, 1, 2, 3]]), ("Ab", [[0, 1], [2, 3]])])
+@pytest.mark.parametrize(
+    ("workers", "rows"),
+    [([local("A")], [[0, 1, 2, 3]]), ([local("A"), remote("b")], [[0, 1], [2, 3]])],
+    ids=["one", "two"],
+)
 @pytest.mark.parametrize("credit", [1, 2, 3])
 def test_each_worker_gets_one_lease_before_any_gets_the_next_up_to_its_credit(
-    credit: int, workers: str, rows: list[list[int]], comes_late: bool
+    credit: int, workers: list[PlayedWorker], rows: list[list[int]], comes_late: bool
 ) -> None:
     desk = Desk(*workers, credit=credit, slots=4)
     assert not desk.granted, "nobody reads"
@@ -61,7 +65,7 @@ def test_each_worker_gets_one_lease_before_any_gets_the_next_up_to_its_credit(
         assert not desk.granted, "nobody is here"
         desk.join(*workers)
     assert places(*desk.granted) == [
-        (worker, slot, part)
+        (worker.name, slot, part)
         for slot in range(credit)
         for worker, part in zip(workers, rows, strict=True)
     ]
@@ -86,21 +90,28 @@ def test_a_worker_has_credit_until_it_holds_its_leases_and_again_after_an_answer
 
 
 def test_a_worker_holds_two_more_leases_if_its_files_are_fetched() -> None:
-    desk = Desk("a:bucket//", "b:folder", slots=64, steps=64)
+    workers = remote("a", copy="bucket", fetches=True), remote("b", copy="folder")
+    desk = Desk(*workers, slots=64, steps=64)
     assert [len(desk.leases[worker]) for worker in desk.workers] == [4, 2]
-    # A local worker gets its files from where the streams do.
-    desk = Desk("A", slots=64, fetched=True, steps=64)
-    desk.join("B")
+
+
+def test_a_local_worker_fetches_its_files_if_the_stream_does() -> None:
+    desk = Desk(local("A"), slots=64, fetched=True, steps=64)
+    desk.join(local("B"))
     assert [len(desk.leases[worker]) for worker in "AB"] == [4, 4]
 
 
-def test_a_worker_that_waits_for_its_storage_gets_more_leases_ahead() -> None:
+@pytest.mark.parametrize(
+    ("fetches", "waited_s", "held"), [(True, 0.004, 4), (True, 0.03, 16), (False, 0.03, 2)]
+)
+def test_a_worker_that_waits_for_its_storage_gets_more_leases_ahead(
+    fetches: bool, waited_s: float, held: int
+) -> None:
     """It gets them until it waits no more, up to a bound. With files on its disk it gets none."""
-    for worker, waited_s, held in (("a:x//", 0.004, 4), ("a:x//", 0.03, 16), ("a", 0.03, 2)):
-        desk = Desk(worker, batch=1, slots=99, steps=99)
-        for _ in range(40):
-            desk.answer(worker, clip_s=0.1, waited_s=waited_s)
-        assert len(desk.leases[worker]) == held
+    desk = Desk(remote("a", copy="copy", fetches=fetches), batch=1, slots=99, steps=99)
+    for _ in range(40):
+        desk.answer("a", clip_s=0.1, waited_s=waited_s)
+    assert len(desk.leases["a"]) == held
 
 
 @pytest.mark.parametrize("hosts", [1, 2, 400])
@@ -109,20 +120,20 @@ def test_a_worker_that_joins_a_crowd_costs_no_look_at_each_of_the_others(
     hosts: int, are_measured: bool
 ) -> None:
     # If it did, a thousand workers that join at once would stop the I/O thread for seconds.
-    desk = Desk("A", batch=1, steps=8)
+    desk = Desk(local("A"), batch=1, steps=8)
     if are_measured:
         desk.answer_all(clip_s=0.01)
     desk.wait(1, "A")
-    names = [f"host{number % hosts}/worker{number}" for number in range(400)]
-    half = calls(lambda: desk.join(*names[:200]))
-    assert calls(lambda: desk.join(*names[200:])) < 2 * half
+    workers = [remote(f"worker{n}", host=f"host{n % hosts}") for n in range(400)]
+    half = calls(lambda: desk.join(*workers[:200]))
+    assert calls(lambda: desk.join(*workers[200:])) < 2 * half
 
 
 def test_a_slot_that_comes_back_costs_no_look_at_the_workers_of_hosts_without_clips() -> None:
     # If it did, 200 hosts would cost the I/O thread ten times what one costs, at each clip.
     def looks(hosts: int) -> int:
-        names = [f"host{number}/worker" for number in range(hosts)]
-        desk = Desk(*names, batch=1, slots=hosts, steps=999)
+        workers = [remote(f"worker{n}", host=f"host{n}") for n in range(hosts)]
+        desk = Desk(*workers, batch=1, slots=hosts, steps=999)
         assert sum(desk.table.pool.would_take(worker) for worker in desk.workers.values()) > 5
         desk.answer_lease(next(lease for lease in desk.granted if lease.slot == 0))
         return calls(lambda: desk.slot_back(0))
@@ -132,9 +143,11 @@ def test_a_slot_that_comes_back_costs_no_look_at_the_workers_of_hosts_without_cl
 
 def test_a_worker_of_the_own_copy_does_not_wait_for_files_of_others_on_its_host() -> None:
     files = Files(400, has_own=True)
-    desk = Desk("x/a:copy", "x/b", "y/c:copy", batch=8, files=files, steps=8)
-    assert desk.leases["x/a:copy"] == [], "it is not known yet which files it must have"
-    assert len(desk.leases["x/b"]) == 2
+    beside, own = remote("beside", copy="copy", host="x"), remote("own", host="x")
+    elsewhere = remote("elsewhere", copy="copy", host="y")
+    desk = Desk(beside, own, elsewhere, batch=8, files=files, steps=8)
+    assert desk.leases["beside"] == [], "it is not known yet which files it must have"
+    assert len(desk.leases["own"]) == 2
 
 
 def calls(work: Callable[[], object]) -> int:
@@ -218,12 +231,13 @@ NAMES = st.lists(
 
 def preferred(*hosts: str, videos: int = 1000) -> list[str]:
     """The host that decodes each video first, if each name in ``hosts`` is a worker's."""
-    workers = [f"{host}/w{number}" for number, host in enumerate(hosts)]
+    workers = [remote(f"w{number}", host=host) for number, host in enumerate(hosts)]
     desk = Desk(*workers, credit=99, videos=videos, batch=videos, slots=1, steps=1)
     host_of = {
-        sample.video: str(lease.worker).rpartition("/")[0]
-        for lease in desk.granted for sample in lease.samples
-    }  # fmt: skip
+        sample.video: str(desk.workers[str(lease.worker)].host)
+        for lease in desk.granted
+        for sample in lease.samples
+    }
     return [host_of[video] for video in range(videos)]
 
 
@@ -247,15 +261,16 @@ def test_a_host_with_more_workers_wins_videos_and_none_move_between_the_others()
 
 
 def test_a_worker_gets_clips_of_its_host_from_any_open_batch_and_others_once_it_is_idle() -> None:
-    desk = Desk("x/A", "y/b", batch=8, videos=64, steps=8)
+    desk = Desk(local("A", host="x"), remote("b", host="y"), batch=8, videos=64, steps=8)
     own = preferred(*"xy", videos=64)
     for lease in desk.granted:
-        assert {own[sample.video] for sample in lease.samples} == {str(lease.worker)[0]}
+        host = desk.workers[str(lease.worker)].host
+        assert {own[sample.video] for sample in lease.samples} == {host}
         assert [desk.streams[0].plan[lease.slot][row] for row in lease.rows] == [*lease.samples]
         assert [*lease.rows] == sorted(lease.rows)
-    quick = desk.answer_all("y/b")
-    assert len(desk.leases["x/A"]) == 2
-    rows = sorted((g.slot, row) for g in (*desk.leases["x/A"], *quick) for row in g.rows)
+    quick = desk.answer_all("b")
+    assert len(desk.leases["A"]) == 2
+    rows = sorted((g.slot, row) for g in (*desk.leases["A"], *quick) for row in g.rows)
     assert rows == [(slot, row) for slot in range(8) for row in range(8)]
     assert any(own[sample.video] == "x" for lease in quick for sample in lease.samples)
 
@@ -271,7 +286,7 @@ def test_clips_of_unknown_files_are_looked_at_for_each_host_and_not_for_each_wor
         return may_decode(*asked)
 
     monkeypatch.setattr(Splitting, "may_decode", counted)
-    workers = [f"h{number % 5}/w{number}:c{number % 5}" for number in range(50)]
+    workers = [remote(f"w{n}", copy=f"copy{n % 5}", host=f"host{n % 5}") for n in range(50)]
     desk = Desk(*workers, slots=8, files=Files(400, has_own=True), steps=8)
     assert len(looks) < 6 * 8
     desk.identified(*range(64), file=7)

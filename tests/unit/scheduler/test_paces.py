@@ -4,33 +4,36 @@ import math
 
 import pytest
 
-from tests.support.desk import Desk
+from tests.support.desk import Desk, PlayedWorker, local
 from videoload.scheduler import events
 
 
 class Measured:
-    """A worker beside "A", which says that a clip takes 0.1 s."""
+    """A worker beside another one, "quick", which says that a clip takes 0.1 s."""
 
     def __init__(
-        self, *took_s: float, worker: str = "B", trip_s: float = 0.0, came_s: float = 0.0,
+        self,
+        *took_s: float,
+        is_local: bool = True,
+        trip_s: float = 0.0,
+        came_s: float = 0.0,
         credit: int = 1,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """It says that its clips took so long. The answers come after that, and a round trip, or
         even later."""
-        self.desk = desk = Desk(
-            "A", worker, credit=credit, batch=1, slots=999, videos=999, frame_s=math.inf
-        )
+        workers = local("quick"), PlayedWorker("measured", is_local)
+        desk = Desk(*workers, credit=credit, batch=1, slots=999, videos=999, frame_s=math.inf)
         desk.start(steps=999)
         for seconds in took_s:
             for _ in range(40):
-                desk.answer("A", clip_s=0.1)
+                desk.answer("quick", clip_s=0.1)
             desk.now += max(seconds + trip_s, came_s)
-            desk.heard("A", worker)
+            desk.heard("quick", "measured")
             desk.tell(events.Tick())
-            desk.answer(worker, clip_s=seconds)
-        desk.wait(0.25, "A", worker)
-        self.pace = desk.workers[worker].pace.value
-        self.holds = len(desk.leases[worker])
+            desk.answer("measured", clip_s=seconds)
+        desk.wait(0.25, "quick", "measured")
+        self.pace = desk.workers["measured"].pace.value
+        self.holds = len(desk.leases["measured"])
 
 
 def test_a_pace_is_known_after_three_leases_and_guessed_before() -> None:
@@ -77,5 +80,5 @@ def test_a_worker_holds_twice_what_fills_a_round_trip(
     trip_ms: float, lease_ms: float, more: int
 ) -> None:
     """It holds no more than a socket has room for, and no more before it is measured."""
-    far = Measured(*[lease_ms / 1000] * 8, worker="b", trip_s=trip_ms / 1000)
+    far = Measured(*[lease_ms / 1000] * 8, is_local=False, trip_s=trip_ms / 1000)
     assert far.holds == 1 + more

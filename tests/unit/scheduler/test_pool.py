@@ -4,23 +4,45 @@ import math
 
 import pytest
 
-from tests.support.desk import STALL_S, Desk
+from tests.support.desk import STALL_S, Desk, PlayedWorker, local, remote
+from tests.support.stories import (
+    Step,
+    answers,
+    dies,
+    each,
+    fails,
+    hangs,
+    is_asked,
+    is_bad,
+    is_delivered,
+    is_good,
+    is_heard,
+    is_not_asked,
+    is_not_delivered,
+    joins,
+    leaves,
+    play,
+    silent_for,
+    wait,
+)
 from videoload.scheduler import events
 from videoload.scheduler.commands import Warn
 from videoload.scheduler.pool import WorkerPool
 from videoload.scheduler.records import Worker
 
+B, C, D = local("B"), local("C"), local("D")
+
 # Workers that leave or die
 
 
 def test_a_worker_that_says_bye_gives_its_leases_back_as_they_are_and_may_leave_twice() -> None:
-    desk = Desk("A", steps=2)
+    desk = Desk(local("A"), steps=2)
     first, second = desk.granted
     desk.leave("A", "z")
     desk.die("A", "z")
     desk.tell(events.Heard("A"))
     assert desk.table.pool.num_available == 0
-    desk.join("B")
+    desk.join(local("B"))
     assert [(g.slot, g.rows, g.samples) for g in desk.granted] == [
         (g.slot, g.rows, g.samples) for g in (first, second)
     ]
@@ -29,8 +51,8 @@ def test_a_worker_that_says_bye_gives_its_leases_back_as_they_are_and_may_leave_
 
 
 def test_the_clips_of_workers_that_leave_together_are_granted_after_the_last_one() -> None:
-    desk = Desk("A", "B", credit=1, steps=1)
-    desk.join("C")
+    desk = Desk(local("A"), local("B"), credit=1, steps=1)
+    desk.join(local("C"))
     desk.tell(events.WorkerLeft("A", died=False, more_leave=True))
     desk.heard("C")
     assert desk.leases["C"] == []
@@ -68,53 +90,144 @@ def test_who_is_reliable_is_found_once_until_workers_or_the_time_change() -> Non
 # Silence
 
 
-SILENT: dict[str, str] = {
+SILENT: dict[str, list[Step]] = {
     # The clips of a silent remote worker go to others after two seconds, and to one at a time.
-    "passed over": "a joins+hangs; wait 1; B joins; wait 1; B is-not-asked; wait 0.25; B is-asked;"
-    "wait 60; B answers; done",
-    "the first answer counts": "a joins+silent=3; b joins; b answers; done; a answers; good",
-    "also a late one": "a joins+silent=3; b joins+is-asked; a answers; done; b answers; good",
-    "a failure counts for all": "a joins+silent=3; b joins+is-asked; a fails; bad; b answers; open",
-    "before another is asked": "a joins+silent=3+answers; done; b joins+is-not-asked",
-    "heard again": "a joins+hangs; wait 3; b c joins; b is-asked; c is-not-asked; b hangs;"
-    "a heard; wait 3; c is-not-asked; a hangs; b heard; wait 3; c is-not-asked; a leaves;"
-    "c is-not-asked; b leaves; c is-asked",
-    "two are silent": "a joins+hangs; wait 3; b joins+hangs; c joins; wait 7; c is-asked; d joins;"
-    "b leaves; d is-not-asked; c leaves; d is-asked",
-    "it ends": "a joins+silent=3+leaves; B joins+is-asked; C joins+is-not-asked",
-    "it dies": "a joins+silent=3+dies; B joins+is-asked; C joins+is-not-asked",
+    "passed over": [
+        each("a", joins, hangs),
+        wait(1),
+        each([B], joins),
+        wait(1),
+        each("B", is_not_asked),
+        wait(0.25),
+        each("B", is_asked),
+        wait(60),
+        each("B", answers),
+        is_delivered,
+    ],
+    "the first answer counts": [
+        each("a", joins, silent_for(3)),
+        each("b", joins, answers),
+        is_delivered,
+        each("a", answers),
+        is_good,
+    ],
+    "also a late one": [
+        each("a", joins, silent_for(3)),
+        each("b", joins, is_asked),
+        each("a", answers),
+        is_delivered,
+        each("b", answers),
+        is_good,
+    ],
+    "a failure counts for all": [
+        each("a", joins, silent_for(3)),
+        each("b", joins, is_asked),
+        each("a", fails),
+        is_bad(),
+        each("b", answers),
+        is_not_delivered,
+    ],
+    "before another is asked": [
+        each("a", joins, silent_for(3), answers),
+        is_delivered,
+        each("b", joins, is_not_asked),
+    ],
+    "heard again": [
+        each("a", joins, hangs),
+        wait(3),
+        each("bc", joins),
+        each("b", is_asked),
+        each("c", is_not_asked),
+        each("b", hangs),
+        each("a", is_heard),
+        wait(3),
+        each("c", is_not_asked),
+        each("a", hangs),
+        each("b", is_heard),
+        wait(3),
+        each("c", is_not_asked),
+        each("a", leaves),
+        each("c", is_not_asked),
+        each("b", leaves),
+        each("c", is_asked),
+    ],
+    "two are silent": [
+        each("a", joins, hangs),
+        wait(3),
+        each("b", joins, hangs),
+        each("c", joins),
+        wait(7),
+        each("c", is_asked),
+        each("d", joins),
+        each("b", leaves),
+        each("d", is_not_asked),
+        each("c", leaves),
+        each("d", is_asked),
+    ],
+    "it ends": [
+        each("a", joins, silent_for(3), leaves),
+        each([B], joins, is_asked),
+        each([C], joins, is_not_asked),
+    ],
+    "it dies": [
+        each("a", joins, silent_for(3), dies),
+        each([B], joins, is_asked),
+        each([C], joins, is_not_asked),
+    ],
     # The fence: a local one may write until it is dead.
-    "a local one hangs": "B joins+hangs; c D joins; wait 60; c D is-not-asked; c leaves; B dies;"
-    "D is-asked",
-    "its answer counts": "B joins+silent=11+answers; done",
-    "remote answers count no more": "a joins+silent=3; B joins+is-asked; a is-not-asked+answers;"
-    "open; B answers; done",
+    "a local one hangs": [
+        each([B], joins, hangs),
+        each(["c", D], joins),
+        wait(60),
+        each("cD", is_not_asked),
+        each("c", leaves),
+        each("B", dies),
+        each("D", is_asked),
+    ],
+    "its answer counts": [
+        each([B], joins, silent_for(11), answers),
+        is_delivered,
+    ],
+    "remote answers count no more": [
+        each("a", joins, silent_for(3)),
+        each([B], joins, is_asked),
+        each("a", is_not_asked, answers),
+        is_not_delivered,
+        each("B", answers),
+        is_delivered,
+    ],
 }
 
 
 @pytest.mark.parametrize("story", SILENT)
 def test_who_is_asked_for_the_clip_of_a_silent_worker(story: str) -> None:
-    Desk(batch=1, steps=1).play(SILENT[story])
+    play(Desk(batch=1, steps=1), *SILENT[story])
 
 
 # Late workers
 
 
 @pytest.mark.parametrize(
-    ("worker", "asked"), [("a:copy", True), ("A", False), ("a:http://host//", False)]
+    ("worker", "asked"),
+    [
+        (remote("a", copy="copy"), True),
+        (local("a"), False),
+        (remote("a", copy="http://host", fetches=True), False),
+    ],
+    ids=["remote", "local", "fetches"],
 )
 def test_an_idle_worker_is_asked_as_well_while_a_consumer_waits_for_a_late_one(
-    worker: str, asked: bool
+    worker: PlayedWorker, asked: bool
 ) -> None:
     """Not if that one fetches its files: another would fetch them again, over the same line."""
     desk = Desk(worker, batch=1, credit=1, slots=2, steps=2)
-    desk.answer(worker, clip_s=0.1)
-    desk.join("b:copy")
-    desk.wait(1.5, worker, "b:copy")
-    assert desk.leases["b:copy"] == [], "nobody waits"
+    desk.answer("a", clip_s=0.1)
+    desk.join(remote("b", copy="copy"))
+    desk.wait(1.5, "a", "b")
+    assert desk.leases["b"] == [], "nobody waits"
     desk.want()
-    desk.wait(0.25, worker, "b:copy")
-    assert desk.owes("b:copy") == [[1]] * asked
+    desk.wait(0.25, "a", "b")
+    assert desk.owes("b") == [[1]] * asked
 
 
 @pytest.mark.parametrize(("seconds", "asked"), [(0.25, []), (0.5, [[1]])])
@@ -148,7 +261,7 @@ def test_a_slow_worker_is_asked_as_well_once_it_would_have_been_done_itself() ->
 def test_another_is_asked_as_well_for_a_clip_that_was_tried_once_a_decoder_would_hang(
     seconds: float,
 ) -> None:
-    desk = Desk("A", "a", batch=1, credit=1, slots=1, steps=1)
+    desk = Desk(local("A"), "a", batch=1, credit=1, slots=1, steps=1)
     desk.leave("A", died=True)
     desk.join("b")
     desk.want()
@@ -161,20 +274,21 @@ def test_another_is_asked_as_well_for_a_clip_that_was_tried_once_a_decoder_would
 def test_who_waits_for_a_storage_that_refuses_takes_nothing_and_keeps_nobody_waiting(
     told: bool,
 ) -> None:
-    desk = Desk("a:x//", "b:y//", batch=1, slots=4, steps=99)
+    workers = (remote(name, copy=name, fetches=True) for name in "ab")
+    desk = Desk(*workers, batch=1, slots=4, steps=99)
     kept = desk.granted[0]
     for _ in range(9):
-        desk.wait(0.25, "a:x//", "b:y//")
-        desk.beat("a:x//", storage="it refuses" * told)
-        desk.answer_all("b:y//")
+        desk.wait(0.25, "a", "b")
+        desk.beat("a", storage="it refuses" * told)
+        desk.answer_all("b")
         desk.want()
     assert desk.table.pool.num_available == 2 - told
     assert desk.is_void(kept) is told
     assert (desk.steps() != []) is told
-    before = len(desk.leases["a:x//"])
+    before = len(desk.leases["a"])
     desk.answer_lease(kept)
-    assert len(desk.leases["a:x//"]) < before
-    desk.beat("a:x//")
+    assert len(desk.leases["a"]) < before
+    desk.beat("a")
     assert desk.table.pool.num_available == 2
 
 
@@ -191,17 +305,17 @@ def stands(desk: Desk, worker: str, seconds: float, claims_s: float = 0.0) -> bo
     return desk.table.roots.failure_of("v") is not None
 
 
-@pytest.mark.parametrize("worker", ["a", "A"])
+@pytest.mark.parametrize("worker", [remote("a"), local("a")])
 @pytest.mark.parametrize("claims_s", [0, 1e9])
 def test_a_root_that_is_silent_for_long_is_away_whatever_a_worker_claims(
-    worker: str, claims_s: float
+    worker: PlayedWorker, claims_s: float
 ) -> None:
     desk = Desk(worker, batch=1, steps=9, root="v")
-    assert not stands(desk, worker, 4.5, claims_s)
-    assert stands(desk, worker, 1, claims_s + 4.5)
+    assert not stands(desk, "a", 4.5, claims_s)
+    assert stands(desk, "a", 1, claims_s + 4.5)
     [warned] = desk.take(Warn)
     assert "/v/a.avi" in warned.reason
-    desk.answer_all(worker)
+    desk.answer_all("a")
     assert desk.table.roots.failure_of("v") is None
 
 
@@ -245,14 +359,16 @@ def test_what_was_silent_for_nobody_counts_from_when_it_is_read() -> None:
 # Messages that are lost
 
 
-@pytest.mark.parametrize("worker", ["A", "a"])
-def test_what_a_worker_is_done_with_and_did_not_answer_is_granted_again(worker: str) -> None:
+@pytest.mark.parametrize("worker", [local("a"), remote("a")])
+def test_what_a_worker_is_done_with_and_did_not_answer_is_granted_again(
+    worker: PlayedWorker,
+) -> None:
     desk = Desk(worker, batch=1, steps=2)
     first, second = desk.granted
     for done in (0, first.lease - 1):
-        desk.beat(worker, done=done)
+        desk.beat("a", done=done)
         assert desk.granted == [first, second]
-    desk.beat(worker, done=first.lease)
+    desk.beat("a", done=first.lease)
     assert (desk.is_void(first), desk.is_void(second)) == (True, False)
     assert [lease.samples for lease in desk.granted[2:]] == [first.samples]
     assert desk.bad == []
