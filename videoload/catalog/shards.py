@@ -12,7 +12,6 @@ import glob
 import itertools
 import os
 import re
-import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -37,6 +36,8 @@ _BRACES = re.compile(r"\{([^{}]*)\}")
 _RANGE = re.compile(r"(\d+)\.\.(\d+)")
 _SPECIAL = re.compile(r"[*?\[{]")
 _KEY = "__key__"
+_NO_CELLS: Mapping[str, Any] = {}
+_FIELDS = dict[tuple[str, ...], tuple[str, ...]]()  # each once: most samples have the same
 _UNKNOWN = bytes(PLACE.size)  # of a hard link: its own header has no bytes
 
 _log = Log(__name__)
@@ -44,20 +45,31 @@ _log = Log(__name__)
 
 @dataclass(slots=True)
 class _Sample:
-    """A sample: the fields that may be its videos, `PLACE` of each, and the requested cells. There
-    may be a million of them."""
+    """A sample: the ``fields`` that may be its videos, the ``path`` of the first one, `PLACE` of
+    each, and the requested cells. There may be a million of them."""
 
-    shard: str
-    key: str
-    videos: tuple[str, ...] = ()
+    fields: tuple[str, ...] = ()
+    path: str = ""
     places: bytes = b""
-    cells: Mapping[str, Any] | None = None
+    cells: Mapping[str, Any] = field(default_factory=lambda: _NO_CELLS)
 
-    def path(self, name: str) -> str:
-        return f"{self.shard}/{self.key}.{name}"
+    def add(self, name: str, path: str, place: bytes) -> None:
+        """Add a video."""
+        fields = (*self.fields, name)
+        self.fields = _FIELDS.setdefault(fields, fields)
+        self.path = self.path or path
+        self.places += place
 
-    def place(self, names: Sequence[str]) -> bytes:
-        each = [self.videos.index(name) * PLACE.size for name in names]
+    def path_of(self, name: str) -> str:
+        return self.path if name == self.fields[0] else f"{self.stem}.{name}"
+
+    @property
+    def stem(self) -> str:
+        """The shard and the key."""
+        return self.path.removesuffix(f".{self.fields[0]}")
+
+    def place_of(self, names: Sequence[str]) -> bytes:
+        each = [self.fields.index(name) * PLACE.size for name in names]
         return b"".join([self.places[at : at + PLACE.size] for at in each])
 
 
@@ -102,25 +114,22 @@ def read_shards(
     source = f"{top}/{names[0]}" + f" and {len(names) - 1} more" * (len(names) > 1)
     if not fields:
         parts, fields = _parts(samples, source)
-    chosen = [each for each in samples if each.videos and {*fields} <= {*each.videos}]
+    chosen = [each for each in samples if each.fields and {*fields} <= {*each.fields}]
     _tell_left_out(samples, chosen, wanted, fields, source)
     cells: dict[str, list[Any]] = {
-        name: [each.path(name) for each in chosen] for name in fields
-    } or {"video": [each.path(each.videos[0]) for each in chosen]}
-    own = [each.cells or {} for each in chosen]
-    there = wanted.cells.intersection(itertools.chain.from_iterable(own))
-    cells |= {name: [row.get(name) for row in own] for name in there}
-    cells[PLACES] = [each.place(fields or each.videos[:1]) for each in chosen]
-    if _KEY in wanted.cells:
-        cells[_KEY] = [each.key for each in chosen]
-    rows = Rows(cells, source, lambda i: f"{top}/{chosen[i].shard}/{chosen[i].key}")
+        name: [each.path_of(name) for each in chosen] for name in fields
+    } or {"video": [each.path for each in chosen]}
+    there = wanted.cells.intersection(itertools.chain.from_iterable(each.cells for each in chosen))
+    cells |= {name: [each.cells.get(name) for each in chosen] for name in there}
+    cells[PLACES] = [each.place_of(fields or each.fields[:1]) for each in chosen]
+    rows = Rows(cells, source, lambda i: f"{top}/{chosen[i].stem}")
     roles = roles_of(path=video or "video", label=label, targets=targets, where=where, parts=parts)
     return read_table(rows, top, None, roles, look=False)
 
 
 def _parts(samples: Sequence[_Sample], source: str) -> tuple[PartColumns | None, list[str]]:
     """Several videos of a sample are its parts."""
-    several = next((each.videos for each in samples if len(each.videos) > 1), ())
+    several = next((each.fields for each in samples if len(each.fields) > 1), ())
     named = {re.sub(r"\W", "_", name.rpartition(".")[0] or name): name for name in several}
     if len(named) < len(several):
         raise CatalogError(f"{source}: name the parts of a sample: parts= of {some(several)}")
@@ -227,12 +236,12 @@ def _samples_of(wanted: _Wanted, storage: Storage, shard: str) -> list[_Sample]:
         samples, texts = _grouped(shard, found, wanted, f"{storage.root}/{shard}")
         with reading(shard, archive) as read:  # whether it is still this archive
             for sample, name, member in texts:
-                path = sample.path(name)
+                path = f"{shard}/{member.name}"
                 if member.flaw:
                     raise CatalogError(f"{path} {member.flaw}")
                 text = partial(_text, read, archive, member)
                 found_ = cells_in(text, member.size, path, name, wanted.cells)
-                sample.cells = {**(sample.cells or {}), **found_}
+                sample.cells = {**sample.cells, **found_}
     return samples
 
 
@@ -255,15 +264,18 @@ def _grouped(
                     f"{source}: the files of {key!r} are not beside each other: {member.name} "
                     f"follows {latest!r}. Sort the members by their names"
                 )
-            sample, latest = samples.setdefault(key, _Sample(shard, key)), key
+            sample = samples[key] = _Sample(
+                cells={_KEY: key} if _KEY in wanted.cells else _NO_CELLS
+            )
+            latest = key
         counts[name] += 1
         if (role := roles.get(name)) is None:
             role = roles[name] = wanted.is_video(key, name), name in wanted.texts
         if role[0]:
-            if member.flaw and (wanted.fields or not sample.videos):
+            if member.flaw and (wanted.fields or not sample.fields):
                 raise CatalogError(f"{shard}/{member.name} {member.flaw}")
-            sample.videos += (sys.intern(name),)
-            sample.places += PLACE.pack(member.at, member.size) if not member.link else _UNKNOWN
+            place = _UNKNOWN if member.link else PLACE.pack(member.at, member.size)
+            sample.add(name, f"{shard}/{member.name}", place)
         if role[1]:
             texts.append((sample, name, member))
     wanted.there.update(counts)
