@@ -17,10 +17,13 @@ import numpy as np
 import pytest
 
 import videoload as vl
+from benchmarks.numbered import make_numbered
 from tests.support.digests import digest, digests
 from tests.support.object_server import ObjectServer
+from tests.support.programs import Programs
 from tests.support.servers import bucket, objects
 from tests.support.videos import make_avi
+from tests.support.waiting import SECOND
 from videoload import Catalog, Client, ClipSpec, decode_serially
 from videoload.catalog.crop_boxes import rows_for_workers
 from videoload.clips.rows import Clip, Video
@@ -289,6 +292,33 @@ def test_commands_and_models_see_the_members_of_an_archive(home: Path, tmp_path:
             made = vl.predict(lambda clips: clips.reshape(len(clips), -1), client, each, DENSE)
             found.append((picture.exists(), [file.scores.tobytes() for file in made.files]))
     assert found[0] == found[1]
+
+
+@pytest.mark.slow
+def test_extract_writes_what_a_model_says_of_members_and_names_the_bad_ones(
+    tmp_path: Path, programs: Programs
+) -> None:
+    with tarfile.open(tmp_path / "0.tar", "w") as archive:
+        for n in range(2):
+            make_numbered(tmp_path / f"{n}.avi", 30)
+            archive.add(tmp_path / f"{n}.avi", f"in/{n}.avi")
+        entry = tarfile.TarInfo("in/bad.avi")
+        entry.size = 999
+        archive.addfile(entry, io.BytesIO(b"x" * 999))
+    (tmp_path / "all.csv").write_text("path\n0.tar/in/0.avi\n0.tar/in/bad.avi\n0.tar/in/1.avi\n")
+    (tmp_path / "mine.py").write_text("from benchmarks.numbered import read_numbers as read\n")
+    for source in ("*.tar", "all.csv"):
+        out = f"out-{source.strip('*.')}"
+        done = programs.videoload(
+            "extract", source, out, "--model", "mine:read", "--workers", "1", "--name", "numbers",
+            "--clip", "frames=8, hop=8, size=(64, 64)", cwd=tmp_path,
+        )  # fmt: skip
+        assert done.wait(60 * SECOND) == 1, done.err
+        assert "2 of 3 files" in done.out
+        assert done.err.count("0.tar/in/bad.avi: ") == 1
+        for n in range(2):
+            found = np.load(tmp_path / out / f"0.tar/in/{n}.avi.npy")
+            assert found[:, 0].tolist() == [0, 8, 16]
 
 
 @pytest.mark.usefixtures("server")  # obstore keeps an event loop from the first request on

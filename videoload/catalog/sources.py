@@ -1,4 +1,4 @@
-"""The catalog that a command's argument names: a folder, a URL, a table or a split file."""
+"""The catalog that a command's argument names: a folder, a URL, shards, a table or a split file."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from pathlib import Path
 
 from videoload.catalog.catalog import Catalog
 from videoload.catalog.columns import text_lines
-from videoload.catalog.folders import BY_FOLDER, SUFFIXES, sub_folders
+from videoload.catalog.folders import BY_FOLDER, SUFFIXES, is_archive, sub_folders
 from videoload.catalog.table_rows import TABLES
 from videoload.clips import call_text
 from videoload.errors import VideoloadError
+from videoload.storage.files import status_of
 from videoload.storage.paths import files_of
 from videoload.storage.roots import is_url
 
@@ -29,12 +30,14 @@ def load(
     *,
     is_labelled: bool = True,
 ) -> Catalog:
-    """Return the catalog of a folder, a table or a UCF-101 split file. A folder without
+    """Return the catalog of a folder, shards, a table or a UCF-101 split file. A folder without
     sub-folders, or of recordings in pieces, has no labels. ``chain``: what names a recording.
     ``table``: arguments of `Catalog.from_table`. ``classes``: a classInd.txt with their names.
     Without ``is_labelled``, labels are not required. Raises CatalogError."""
     if table and Path(source).suffix.lower() not in TABLES:
         raise VideoloadError(f"--table is for the columns of a table, and {source} is none")
+    if is_archive(str(source)) and not Path(source).is_dir():
+        return Catalog.from_shards(str(source), root)
     if is_url(source) or Path(source).is_dir():
         has_labels = is_labelled and not chain and (is_url(source) or sub_folders(Path(source)))
         label = BY_FOLDER if has_labels else None
@@ -61,7 +64,7 @@ def _check_root(source: Path, paths: Iterable[str]) -> None:
     """Raises VideoloadError if the first paths of a list do not lead from its own folder to
     anything."""
     first = list(islice(paths, _LOOKED_AT))
-    if first and not any((source.parent / files_of(path)[0]).exists() for path in first):
+    if first and all(status_of(source.parent, files_of(path)[0]) is None for path in first):
         raise VideoloadError(
             f"{source} lists {first[0]!r}, which is not in its folder: give --root, the folder "
             "that its paths are relative to"

@@ -28,7 +28,8 @@ Source = Annotated[
     str,
     typer.Argument(
         metavar="DIR|CATALOG",
-        help="A folder (or the URL of a folder in a bucket), a CSV file or a UCF-101 split file.",
+        help="A folder (or the URL of a folder in a bucket), shards ('{000..099}.tar', in quotes), "
+        "a CSV file or a UCF-101 split file.",
     ),
 ]
 CatalogRoot = Annotated[

@@ -1,5 +1,6 @@
 """What a command's argument means: class folders, one folder, a table or a list."""
 
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -37,6 +38,17 @@ def test_a_folder_that_cannot_be_read_as_classes_is_not_taken_as_one(tmp_path: P
 def test_a_single_video_is_no_catalog(tmp_path: Path) -> None:
     with pytest.raises(VideoloadError, match=r"a\.avi"):
         sources.load(make(tmp_path, "a.avi") / "a.avi", None)
+
+
+def test_shards_and_tables_of_their_members_are_catalogs(tmp_path: Path) -> None:
+    make(tmp_path, "a.avi", "b.avi")
+    for shard, name in (("0.tar", "a.avi"), ("1.tar", "b.avi")):
+        with tarfile.open(tmp_path / shard, "w") as archive:
+            archive.add(tmp_path / name, name)
+    (tmp_path / "all.csv").write_text("path\n0.tar/a.avi\n1.tar/b.avi\n")
+    assert sources.load(tmp_path / "1.tar", None).paths == ("1.tar/b.avi",)
+    for source in ("{0..1}.tar", "*.tar", "all.csv"):
+        assert sources.load(tmp_path / source, None).paths == ("0.tar/a.avi", "1.tar/b.avi")
 
 
 def test_a_list_whose_videos_lie_elsewhere_asks_for_the_root(tmp_path: Path) -> None:
