@@ -53,8 +53,7 @@ class DiskQuota:
             if is_new or has_room:  # its time of change shows when it was counted
                 file.seek(0)
                 file.write(b"%d" % max(0, count + size * has_room))
-                file.truncate()
-                file.flush()  # who is killed from here on leaves too much counted, never too little
+                file.truncate()  # who is killed from here on leaves too much counted, never too little
             yield has_room
 
     def deleted(self) -> None:
@@ -88,7 +87,7 @@ def locked(file: Path, wait_s: float) -> Iterator[BinaryIO]:
     """A file of this user that no other process has locked. Raises OSError, also TimeoutError:
     another process holds the lock for ``wait_s``, perhaps stopped by Ctrl-Z."""
     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-    with os.fdopen(os.open(file, flags, 0o600), "r+b") as opened:
+    with os.fdopen(os.open(file, flags, 0o600), "r+b", buffering=0) as opened:
         until, pauses = time.monotonic() + wait_s, Backoff(*_LOOK_S)
         while True:
             try:
