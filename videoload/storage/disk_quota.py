@@ -53,7 +53,8 @@ class DiskQuota:
             if is_new or has_room:  # its time of change shows when it was counted
                 file.seek(0)
                 file.write(b"%d" % max(0, count + size * has_room))
-                file.truncate()  # who is killed from here on leaves too much counted, never too little
+                file.truncate()
+            # Who is killed from here on leaves too much counted, never too little.
             yield has_room
 
     def deleted(self) -> None:

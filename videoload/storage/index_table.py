@@ -37,7 +37,7 @@ Row = tuple[bytes, bytes, bytes]  # path, version, packed
 _log = Log(__name__)
 
 _TABLE = "CREATE TABLE indexes (path BLOB, identity BLOB, packed BLOB, UNIQUE (path, identity))"
-_SOFTWARE = b""  # the path of the row that names the software that wrote the file
+_SOFTWARE = ""  # the path of the row that names the software that wrote the file
 _SUM_BYTES = 8
 _LEVEL = 1  # of zlib
 _MAX_ROW_BYTES = 64 << 20
@@ -110,7 +110,7 @@ class SetTable:
             made = self._opened.execute("SELECT sql FROM sqlite_schema WHERE sql NOT NULL")
             if made.fetchall() != [(_TABLE,)]:
                 raise ValueError("it has other tables")
-            [(_, _, version)] = self._rows(_SOFTWARE)
+            [(_, _, version)] = self.rows(_SOFTWARE)
         except (sqlite3.Error, ValueError) as error:
             raise NoIndexError(f"it is not a videoload index ({error})") from None
         if version != software.encode():
@@ -120,10 +120,8 @@ class SetTable:
 
     def rows(self, path: str) -> list[Row]:
         """Return the rows of a file, by its path below the set's root. Raises sqlite3.Error."""
-        return self._rows(os.fsencode(path))
-
-    def _rows(self, path: bytes) -> list[Row]:
-        return _whole(self._opened.execute("SELECT * FROM indexes WHERE path = ? LIMIT 1", [path]))
+        statement = "SELECT * FROM indexes WHERE path = ? LIMIT 1"
+        return _whole(self._opened.execute(statement, [os.fsencode(path)]))
 
     def paths(self) -> list[str]:
         """Return the paths of all files that it has rows of. Raises sqlite3.Error."""
@@ -154,7 +152,7 @@ def write_table(file: Path, rows: Iterable[Row], software: str, room: str | None
             for statement in ("PRAGMA journal_mode = OFF", "PRAGMA synchronous = OFF", _TABLE,
                               "BEGIN"):  # fmt: skip
                 made.execute(statement)
-            made.execute(_INSERT, (_SOFTWARE, b"", software.encode()))
+            made.execute(_INSERT, (os.fsencode(_SOFTWARE), b"", software.encode()))
             made.executemany(_INSERT, rows)
             made.execute("COMMIT")
             [(count,)] = made.execute("SELECT count(*) - 1 FROM indexes")

@@ -100,10 +100,7 @@ class RecordStore:
         parts = [range(head.file_bytes)] if of.whole else head.parts(numbers, new=True)
 
         def create() -> RecordFile | None:
-            place = self.place(path, of)
-            if not (place.parent / _ABOUT).exists():  # it was deleted
-                self._describe(of)
-            made = RecordFile.create(place, head)
+            made = RecordFile.create(self.place(path, of), head)
             return made if made is None or of.whole else made.allocate(parts)
 
         return self._if_there_is_room(parts, of, create)
