@@ -97,9 +97,9 @@ _SCENES: dict[str, Callable[[Draw, float], list[Point]]] = {
 }  # fmt: skip
 
 
-def _pictures(name: str) -> Iterator[npt.NDArray[np.uint8]]:
+def _pictures(name: str, frames: int) -> Iterator[npt.NDArray[np.uint8]]:
     """The frames of a video: uint8 [H, W, 3]."""
-    for number in range(_FRAMES):
+    for number in range(frames):
         picture = Image.new("RGB", (_FINE * _WIDTH, _FINE * _HEIGHT), _ROOMS[name])
         draw = ImageDraw.Draw(picture)
         for row in range(6):
@@ -122,14 +122,14 @@ def _marked(name: str) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
     return (fine[:, :4] + 0.5) / _FINE - 0.5, box
 
 
-def _film(path: Path) -> None:
-    """Write a video as recorders do: MPEG-4 in an AVI."""
-    path.parent.mkdir(parents=True)
+def film(path: Path, frames: int = _FRAMES, rate: int = 25) -> None:
+    """Write a video of the class that its folder names, as recorders do: MPEG-4 in an AVI."""
+    path.parent.mkdir(parents=True, exist_ok=True)
     with av.open(str(path), "w") as container:
-        stream = container.add_stream("mpeg4", 25)
+        stream = container.add_stream("mpeg4", rate)
         stream.width, stream.height, stream.pix_fmt = _WIDTH, _HEIGHT, "yuv420p"
         stream.bit_rate = 2_000_000
-        for picture in _pictures(path.parent.name):
+        for picture in _pictures(path.parent.name, frames):
             container.mux(stream.encode(av.VideoFrame.from_ndarray(picture)))
         container.mux(stream.encode())
 
@@ -143,7 +143,7 @@ def main() -> None:
     shown = []
     with TemporaryDirectory() as folder:
         for name in _SCENES:
-            _film(Path(folder, name, "film.avi"))
+            film(Path(folder, name, "film.avi"))
         catalog = vl.Catalog.from_folder(folder)
         batches = vl.decode_serially(catalog, clip, 4, shuffle=True, seed=5, info=True)
         clips, labels, info = next(iter(batches))

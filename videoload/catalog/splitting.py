@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from videoload.catalog.columns import is_list, names_in
-from videoload.errors import CatalogError
+from videoload.errors import CatalogError, named
 
 # A regular expression for paths, a function of a `Video`, or a value for each video.
 By = str | Callable[[Any], Hashable] | Sequence[Hashable]
@@ -103,8 +103,8 @@ def groups(videos: Sequence[Any], by: By) -> list[str]:
         names = list(dict.fromkeys(group for group, _ in rows))
         if len(names) > 1 and not _are_apart([video for _, video in rows]):
             raise CatalogError(
-                f"{path!r} is in the groups {names[0]!r} and {names[1]!r}: give segments of a file "
-                "that have frames in common the same group"
+                f"{named(path)!r} is in the groups {names[0]!r} and {names[1]!r}: give segments of "
+                "a file that have frames in common the same group"
             )
     return found
 

@@ -71,6 +71,6 @@ def _damage(index: VideoIndex, report: Report) -> Iterator[str]:
     if report.refused:
         yield f"{report.refused} of {report.packets} packets cannot be decoded"
     if report.repaired:
-        yield f"{report.repaired} frames were repaired"
+        yield f"repaired frames: {report.repaired}"
     if index.info.num_frames != report.frames:
         yield f"{report.frames} of {index.info.num_frames} pictures come out"

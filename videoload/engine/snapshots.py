@@ -37,7 +37,7 @@ def record_of(
     listed = tuple(
         replace(
             worker, name=worker.name[:_TEXT], last_error=worker.last_error[: _FILE + _TEXT],
-            file=worker.file[-_FILE:],
+            file=named(worker.file)[-_FILE:],
         )
         for worker in workers[:_WORKERS]
     )  # fmt: skip
@@ -83,7 +83,7 @@ def _shortened(record: StreamRecord) -> StreamRecord:
     )
     return replace(
         record, what=record.what[:_TEXT], stats=shown,
-        changed_files=tuple(path[-_TEXT:] for path in record.changed_files),
+        changed_files=tuple(named(path)[-_TEXT:] for path in record.changed_files),
     )  # fmt: skip
 
 

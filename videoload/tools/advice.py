@@ -20,7 +20,7 @@ from videoload.storage.paths import pieces_of
 from videoload.tools.scan import ScanRow
 
 CLIP_FRAMES = 16  # of a usual clip
-FAR = 250  # frames between key frames; beyond that, a clip takes long to reach
+FAR = 250  # frames between keyframes; beyond that, a clip takes long to reach
 _STRIDE = 2  # of a usual clip
 _WORTH = 1.5  # times fewer frames: then an option that changes which windows exist is proposed
 _OUT_OF_BALANCE = 3  # the largest class has this many times the files of the smallest
@@ -96,7 +96,7 @@ def remarks(row: ScanRow) -> list[str]:
     if row.frames < _WHOLE * row.header_frames and not row.damage:
         found.append(f"cut: its header says {row.header_frames} frames, and it has {row.frames}")
     if row.key_frames <= 1 and row.frames > FAR:
-        found.append("one key frame at most: clips are far from it")
+        found.append("one keyframe at most: clips are far from it")
     if row.fps <= 0:
         found.append("tells no frame rate")
     return found
@@ -113,15 +113,15 @@ def long_groups(rows: Sequence[ScanRow], root: Path | None) -> list[str]:
     codec = "libx264 -crf 18 -bf 0" if worst.codec == "h264" else "mpeg4 -q:v 3"
     new = Path(first).with_suffix(".avi").name
     return [
-        f"{count(len(slow), 'file')} with key frames more than {FAR} frames apart, or without any "
-        "to seek to: a random clip takes long to reach. Encode them again with a key frame every "
+        f"{count(len(slow), 'file')} with keyframes more than {FAR} frames apart, or without any "
+        "to seek to: a random clip takes long to reach. Encode them again with a keyframe every "
         "12 to 50 frames:",
         f"  ffmpeg -i {shlex.quote(source)} -c:v {codec} -g 12 -an {shlex.quote(new)}",
     ]
 
 
 def aligned(segments: Sequence[ScanRow]) -> list[str]:
-    """A line if windows that begin at key frames save much of what a random one decodes."""
+    """A line if windows that begin at keyframes save much of what a random one decodes."""
     span, saved, left = (CLIP_FRAMES - 1) * _STRIDE + 1, 0.0, 0.0
     for row in (row for row in segments if row.good):
         apart, places = row.mean_gop_frames or row.frames, max(1, row.length - span + 1)
@@ -131,7 +131,7 @@ def aligned(segments: Sequence[ScanRow]) -> list[str]:
         return []
     return [
         f"a random clip ({CLIP_FRAMES} frames, every {_STRIDE}nd) takes {1 + saved / left:.1f} "
-        'times as many frames as one that begins at a key frame: ClipSpec(..., align="keyframe"); '
+        'times as many frames as one that begins at a keyframe: ClipSpec(..., align="keyframe"); '
         "fewer windows exist then"
     ]
 

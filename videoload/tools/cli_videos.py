@@ -104,7 +104,7 @@ def scan(
 ) -> None:
     """Decode every file once and report what it contains.
 
-    Shows codec, size, frame rate, the true number of frames, key frames and damage. Then it says
+    Shows codec, size, frame rate, the true number of frames, keyframes and damage. Then it says
     what that means for a training: hours of video, the buckets that fit their lengths, files that
     are slow to seek in, classes out of balance, duplicates. Trainings on this host use the indexes
     that it makes.
@@ -180,11 +180,11 @@ def index(
     cache: CacheFolder = None,
     verbose: Verbose = 0,
 ) -> None:
-    """Read all files once, and write an index of them beside them, for all hosts.
+    """Read all files once, and write a shared index beside them.
 
     With it, no host reads a large file of a bucket as a whole: only the parts that its clips need.
-    Run it again when files were added: it reads those that are new or have changed. A call that was
-    stopped resumes where it was.
+    Run it again when files were added: it reads those that are new or have changed. An interrupted
+    run resumes.
     """
     from videoload.catalog import sources
 
@@ -311,7 +311,7 @@ def extract(
     ] = None,
     verbose: Verbose = 0,
 ) -> None:
-    """Take every window of every file through a model.
+    """Run a model on every window of every file.
 
     Writes two arrays for each file: OUT/PATH.npy has what the model returned for each window, and
     OUT/PATH.times.npy the seconds of its first and last frame. If it is stopped or killed, the same
@@ -340,7 +340,7 @@ def extract(
                 name=name,
             )  # fmt: skip
         except KeyboardInterrupt:
-            say(f"stopped: {output} has what is done")
+            say(f"stopped: {output} contains the finished results; the same command resumes")
             raise
     for video in done.failed:
         say(f"videoload: {named(video.path)}: {video.reason}")

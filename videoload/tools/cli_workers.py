@@ -31,7 +31,11 @@ Root = Annotated[
 ]
 Keys = Annotated[
     Path | None,
-    typer.Option(metavar="DIR", help="CURVE keys of a worker, made by 'videoload keygen'."),
+    typer.Option(
+        metavar="DIR",
+        help="CURVE keys of a worker, made by 'videoload keygen'. Trainers that share workers need "
+        "the keys of one keygen.",
+    ),
 ]
 Insecure = Annotated[bool, typer.Option("--insecure", help="Connect to other hosts without keys.")]
 Allow = Annotated[

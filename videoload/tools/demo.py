@@ -29,7 +29,7 @@ from rich.console import Console
 from rich.table import Table
 
 from videoload import Catalog, Client, ClipSpec, decode_serially
-from videoload.errors import SpecError, VideoloadError, count, printable, some
+from videoload.errors import SpecError, VideoloadError, count, named, printable, some
 from videoload.frameworks import tfdata
 from videoload.frameworks.interrupts import INTERRUPTS
 from videoload.host import cores
@@ -123,7 +123,7 @@ def run(
             "the clips needed no decoding. In your training: Client(frame_store=DIR)"
         )
         for path, reason in stream.quarantine + held_back.quarantine:
-            console.print(printable(f"{path}: {reason}; other clips replaced it"), markup=False)
+            console.print(f"{named(path)}: {printable(reason)}; others replaced it", markup=False)
         if output is not None:
             console.print(f"the videos are in {output}", markup=False)
 

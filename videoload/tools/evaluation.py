@@ -94,7 +94,8 @@ class Evaluation(NamedTuple):
         if self.kind == "class":
             lines.append(f"accuracy {self.accuracy():.1%}")
         if self.failed:
-            lines.append(f"{len(self.failed)} files cannot be decoded, as {self.failed[0].path}")
+            files = count(len(self.failed), "file")
+            lines.append(f"{files} cannot be decoded, as {named(self.failed[0].path)}")
         return "\n".join(lines)
 
 

@@ -70,7 +70,7 @@ class ScanRow:
 
     @property
     def mean_gop_frames(self) -> float:
-        """Frames from one key frame to the next, on average; 0 if there is none to seek to."""
+        """Frames from one keyframe to the next, on average; 0 if there is none to seek to."""
         return self.frames / self.key_frames if self.key_frames else 0.0
 
     @property

@@ -139,7 +139,7 @@ def _charts(
         _histogram("width / height", aspects, ["\n".join(sizes)][: len(sizes)]),
         _kinds("codec", (f"{row.codec} in {row.container or '?'}" for row in good), []),
         _histogram(
-            "frames from a key frame to the next", distances,
+            "frames from a keyframe to the next", distances,
             ["\n".join(apart)] if apart else [],
         ),
         _histogram("MB of a file", [row.file_bytes / 1e6 for row in good], []),
