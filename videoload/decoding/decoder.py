@@ -32,7 +32,7 @@ from videoload.clips.tasks import (
 from videoload.clips.video_info import VideoInfo
 from videoload.decoding.audio_reader import SoundReader
 from videoload.decoding.clip_frames import ClipStore
-from videoload.decoding.drawn import DecodedClips, Ordinals
+from videoload.decoding.drawn import Ordinals
 from videoload.decoding.filter_graphs import FilterGraphs
 from videoload.decoding.functions import Functions
 from videoload.decoding.one_pass import OnePass
@@ -42,7 +42,7 @@ from videoload.decoding.prefetcher import Prefetcher
 from videoload.decoding.source import DecodingTools
 from videoload.decoding.tasks import count, report
 from videoload.decoding.videos import Videos
-from videoload.errors import FileReplacedError, TransformError, errors_of
+from videoload.errors import TransformError, errors_of
 from videoload.reading import complete_decode
 from videoload.reading.index import VideoIndex
 from videoload.reading.indexes import Indexes
@@ -96,7 +96,7 @@ class Decoder:
         clips: Sequence[Clip],
         out: Buffer,
         tick: Tick = lambda: None,
-    ) -> Run:
+    ) -> OnePass:
         """Do what comes before the first frame of clips, and return what does the rest. For several
         rows one after the other, this takes a fifth of the time that it takes between two rows,
         when a decoder has filled the caches.
@@ -115,9 +115,9 @@ class Decoder:
             TransformError: The user's function cannot be imported, or failed.
         """
         self.expect(path, clips[0].row.places)
-        run = Run(self, path, spec, clips, out)
-        run.begin(tick)
-        return run
+        made = OnePass(self.tools, self.functions, path, spec, clips, out)
+        made.begin(tick)
+        return made
 
     def run(self, task: TaskOfFiles[FoundT_co], row: Video, tick: Tick = lambda: None) -> FoundT_co:
         """Do a task that makes no clips. Raises VideoError, StorageError."""
@@ -222,34 +222,3 @@ class Decoder:
     def rest(self) -> None:
         """Keep no file open: there is nothing to do for now."""
         self._files.close()
-
-
-class Run:
-    """Clips of one row, for the arguments of `Decoder.start`."""
-
-    def __init__(
-        self, decoder: Decoder, path: str, spec: SampleSpec, clips: Sequence[Clip], out: Buffer
-    ) -> None:
-        self._decoder, self._path, self._spec = decoder, path, spec
-        self._clips, self._out = clips, out
-        self._opened: OnePass | None = None
-
-    def begin(self, tick: Tick) -> None:
-        """Open, draw and prefetch."""
-        with errors_of(self._path), suppress(FileReplacedError):  # `finish` begins again
-            self._opened = self._open(tick)
-
-    def finish(self, tick: Tick = lambda: None) -> DecodedClips:
-        """Decode; if a file was replaced since it began, all of it once more."""
-        with errors_of(self._path):
-            return retry_if_replaced(self._path, lambda: self._decode(tick))
-
-    def _open(self, tick: Tick) -> OnePass:
-        decoder = self._decoder
-        return OnePass(
-            decoder.tools, decoder.functions, self._path, self._spec, self._clips, self._out, tick
-        )
-
-    def _decode(self, tick: Tick) -> DecodedClips:
-        opened, self._opened = self._opened or self._open(tick), None
-        return opened.decode(tick)

@@ -15,7 +15,7 @@ Each clip is written where it stays: a part of a row of ``out``.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -42,8 +42,8 @@ from videoload.decoding.drawn import DecodedClips, draw, fitting, in_part, parts
 from videoload.decoding.functions import Functions, UserFunction, apply
 from videoload.decoding.planes import Buffer
 from videoload.decoding.source import DecodingTools, Source
-from videoload.errors import VideoError
-from videoload.storage.files import Tick, version_of
+from videoload.errors import FileReplacedError, VideoError, errors_of
+from videoload.storage.files import Tick, retry_if_replaced, version_of
 from videoload.storage.paths import pieces_of
 
 _US = 1_000_000
@@ -70,11 +70,8 @@ class Part(NamedTuple):
 
 
 class OnePass:
-    """Clips of a row: opened, drawn and prefetched. `decode` does the rest.
-
-    Raises VideoError, StorageError, TransformError; and FileReplacedError, after which all of it
-    is to be done once more.
-    """
+    """Clips of a row. They are begun and finished, so that those of several rows can be begun
+    together. Both raise VideoError, StorageError, TransformError."""
 
     def __init__(
         self,
@@ -84,16 +81,32 @@ class OnePass:
         spec: SampleSpec,
         clips: Sequence[Clip],
         out: Buffer,
-        tick: Tick,
     ) -> None:
-        """Clips are written into the rows of ``out``."""
-        self._tools, self._path, self._clips = tools, path, clips
-        self._paths, spec = parts_in(path, spec)
+        """Clips are written into the rows of ``out``, uint8 [n, spec.clip_bytes]."""
+        self._tools, self._functions, self._path = tools, functions, path
+        self._spec, self._clips, self._out = spec, clips, out
+        self._parts: dict[str, Part] = {}  # while they are open
+
+    def begin(self, tick: Tick) -> None:
+        """Open, draw and prefetch."""
+        with errors_of(self._path), suppress(FileReplacedError):  # `finish` begins again
+            self._parts = self._open(tick)
+
+    def finish(self, tick: Tick = lambda: None) -> DecodedClips:
+        """Write the clips; if a file was replaced since they were begun, all of it once more.
+        Returns what is known of them."""
+        with errors_of(self._path):
+            return retry_if_replaced(self._path, lambda: self._decode(tick))
+
+    def _open(self, tick: Tick) -> dict[str, Part]:
+        """Open the parts, and draw and prefetch their clips. Raises FileReplacedError as well."""
+        path, tools, clips, out = self._path, self._tools, self._clips, self._out
+        self._paths, spec = parts_in(path, self._spec)
         rows = {"": out.reshape(len(clips), -1)}
         if "" not in spec.clips:
             rows = {name: out[:, place] for name, place in spec.places.items()}
         found = {
-            name: None if own.transform is None else functions.find(str(own.transform))
+            name: None if own.transform is None else self._functions.find(str(own.transform))
             for name, own in spec.clips.items()
         }
         sources: dict[str, Source] = {}
@@ -103,27 +116,28 @@ class OnePass:
         with fitting(path):
             drawn = draw(spec, {name: each.info for name, each in sources.items()}, clips)
         self._frames, self._times = drawn.frames, drawn.times
-        self._parts: dict[str, Part] = {}
+        parts: dict[str, Part] = {}
         for name, own in spec.clips.items():
             places, params = _decoded_to(own, rows[name]), drawn.params[name]
             with self._in_part(name):
                 sources[name].prefetch(params, places, tick)
-            self._parts[name] = Part(own, rows[name], sources[name], params, places, found[name])
+            parts[name] = Part(own, rows[name], sources[name], params, places, found[name])
+        return parts
 
-    def decode(self, tick: Tick) -> DecodedClips:
-        """Write the clips. Returns what is known of them."""
-        for name, part in self._parts.items():
+    def _decode(self, tick: Tick) -> DecodedClips:
+        by_name, self._parts = self._parts or self._open(tick), {}
+        for name, part in by_name.items():
             with self._in_part(name):
                 part.source.read(tick)
-        for name, part in self._parts.items():
+        for name, part in by_name.items():
             if part.spec.audio_rate:
                 with self._in_part(name):
                     _read_audio(part, tick)
-        for name, part in self._parts.items():
+        for name, part in by_name.items():
             if part.function is not None:
                 with self._tools.watch.phase("transform"):
                     self._apply(self._paths[name], part, part.function, tick)
-        parts = list(self._parts.values())
+        parts = list(by_name.values())
         files = [file for part in parts for file in part.source.files]
         params = [  # sample after sample
             each
@@ -131,16 +145,13 @@ class OnePass:
             for part in parts
             for each in part.params[at * part.spec.views : (at + 1) * part.spec.views]
         ]
+        is_one_file = "" in by_name and len(pieces_of(self._path)) == 1
         return DecodedClips(
             self._frames, parts[0].source.info, params, self._times,
             from_frame_store=all(file.from_frame_store for file in files),
             frame_store_full=any(file.frame_store_full for file in files),
-            version=version_of(files[0].file) if self._is_one_file else None,
+            version=version_of(files[0].file) if is_one_file else None,
         )  # fmt: skip
-
-    @property
-    def _is_one_file(self) -> bool:
-        return "" in self._parts and len(pieces_of(self._path)) == 1
 
     def _in_part(self, name: str) -> AbstractContextManager[None]:
         return in_part(self._path, name, self._paths[name])

@@ -6,7 +6,7 @@
     source.read_audio(begin, wanted, tick)
 
 Nothing is tried again here: a file that turns out to be another one raises FileReplacedError, and
-whoever runs the whole task begins again (`decoder`).
+whoever runs the whole task begins again (`one_pass`).
 """
 
 from __future__ import annotations

@@ -14,8 +14,9 @@ import numpy.typing as npt
 
 from videoload.clips.sample_info import info_type
 from videoload.clips.sample_spec import SampleSpec
-from videoload.decoding.decoder import Decoder, Run
+from videoload.decoding.decoder import Decoder
 from videoload.decoding.drawn import ShortVideoError
+from videoload.decoding.one_pass import OnePass
 from videoload.errors import (
     Fault,
     OneClipError,
@@ -63,7 +64,7 @@ class LeaseRuns:
 
     def _decode_all(self) -> None:
         self._info = np.empty(len(self._lease.clips), info_type(self._spec))
-        started: dict[tuple[int, int], Run | None] = dict.fromkeys(runs(self._lease))
+        started: dict[tuple[int, int], OnePass | None] = dict.fromkeys(runs(self._lease))
         seconds: list[float] = []
         for run in started:  # all of them first: files from other hosts are then on their way
             since = time.perf_counter()
@@ -122,13 +123,13 @@ class LeaseRuns:
     def _other_copy(self, path: str, why: str) -> OtherCopyError:
         return OtherCopyError(path, f"its copy of {named(path)} in {self._decoder.root} {why}")
 
-    def _start(self, first: int, last: int) -> Run:
+    def _start(self, first: int, last: int) -> OnePass:
         self.at = first
         clips, row = self._lease.clips[first:last], _row(self._lease, first)
         out = self._out[row : row + last - first]
         return self._decoder.start(clips[0].row.path, self._spec, clips, out, self._tick)
 
-    def _decode(self, first: int, last: int, run: Run | None = None) -> None:
+    def _decode(self, first: int, last: int, run: OnePass | None = None) -> None:
         """Decode the clips [first, last), all of one video, in one pass over it."""
         try:
             self.at = first
