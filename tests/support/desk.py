@@ -105,11 +105,13 @@ class Desk:
     """
 
     def __init__(
-        self, *workers: PlayedWorker | str, credit: int = 2, steps: int | range = 0, **stream: Any
-    ) -> None:
-        self.table = Scheduler(credit=credit, stall_s=STALL_S, silence_s=SILENCE_S)
+        self, *workers: PlayedWorker | str, credit: int = 2, steps: int | range = 0,
+        storage_timeout_s: float | None = None, **stream: Any,
+    ) -> None:  # fmt: skip
+        self.table = Scheduler(
+            credit=credit, stall_s=STALL_S, silence_s=SILENCE_S, storage_timeout_s=storage_timeout_s
+        )
         self.now = 0.0
-        self._commands: list[Command] = []
         self.said: list[Command] = []
         self.asked: list[int] = []
         self.ready: dict[tuple[int, int], Ready] = {}
@@ -140,26 +142,21 @@ class Desk:
                 fetches=each.fetches,
             )
             self.tell(events.WorkerJoined(self.workers[each.name]))
-        self._obey()
 
     def start(self, reader: int = 10, *, steps: int | range = 100, stream: int = 0) -> None:
         steps = range(steps) if isinstance(steps, int) else steps
         self.tell(events.ReaderBegan(stream, reader, steps))
-        self._obey()
 
     def want(self, reader: int = 10) -> None:
         self.tell(events.BatchWanted(reader))
-        self._obey()
 
     def end(self, reader: int = 10) -> None:
         self.tell(events.ReaderEnded(reader))
-        self._obey()
 
     def slot_back(self, *steps: int, reader: int = 10, stream: int = 0) -> None:
         """The consumer is done with these batches."""
         for step in steps:
             self.tell(events.SlotBack(stream, self.ready[reader, step].slot))
-        self._obey()
 
     def answer(self, *workers: str, clip_s: float = 0.0, waited_s: float = 0.0) -> None:
         """Each worker has decoded what it was granted first, in ``clip_s`` seconds a clip."""
@@ -173,7 +170,6 @@ class Desk:
             decode_s = clip_s * len(lease.samples)
             info, files = ordinals(lease.samples), lease.files or ()
             self.tell(events.Answered(known, info, decode_s, waited_s, files))
-        self._obey()
 
     def answer_all(self, *workers: str, clip_s: float = 0.0) -> list[Grant]:
         """These workers, or all of them, answer all leases, and those that follow from that."""
@@ -201,13 +197,11 @@ class Desk:
             self.leases[lease.worker].remove(lease)
         if (known := self.table.lease(lease.worker, lease.lease)) is not None:
             self.tell(events.Failed(known, at, reason, fault, file))
-        self._obey()
 
     def leave(self, *workers: str, died: bool = False, at_work: int | None = None) -> None:
         for worker in workers:
             self.leases.pop(worker, None)
             self.tell(events.WorkerLeft(worker, died, at_work))
-        self._obey()
 
     def die(self, *workers: str, at_work: int | None = None) -> None:
         self.leave(*workers, died=True, at_work=at_work)
@@ -222,16 +216,14 @@ class Desk:
         for worker in workers:
             assert self.table.pool.get(worker) is not None
             self.tell(events.Heard(worker))
-        self._obey()
 
     def beat(
         self, *workers: str, done: int = 0, at: Activity = Activity.IDLE, storage: str = "",
         storage_s: float = 0.0,
     ) -> None:  # fmt: skip
-        self.heard(*workers)
         for worker in workers:
+            assert self.table.pool.get(worker) is not None
             self.tell(events.Heartbeat(worker, done, at, storage, storage_s))
-        self._obey()
 
     def wait(self, seconds: float, *beating: str) -> None:
         """Time passes, in ticks of a quarter of a second. These workers send heartbeats, others do
@@ -240,18 +232,15 @@ class Desk:
             self.now += TICK_S
             self.heard(*beating)
             self.tell(events.Tick())
-        self._obey()
 
     def identified(self, *videos: int, file: int) -> None:
         """The trainer's own copies of these videos were looked at."""
         for video in videos:
             self.tell(events.Identified(0, {video: file}))
-        self._obey()
 
     def unread(self, *videos: int, error: VideoloadError) -> None:
         for video in videos:
             self.tell(events.Identified(0, {video: error}))
-        self._obey()
 
     # What is so
 
@@ -294,11 +283,7 @@ class Desk:
         return stops[0].error if stops else None
 
     def tell(self, event: Event) -> None:
-        self._commands += self.table.apply(event, self.now)
-
-    def _obey(self) -> None:
-        commands, self._commands = self._commands, []
-        for command in commands:
+        for command in self.table.apply(event, self.now):
             if isinstance(command, Grant):
                 self.leases[command.worker].append(command)
             elif isinstance(command, Ready):

@@ -284,7 +284,6 @@ class Simulation:
 
     def _beats(self, worker: SimulatedWorker | None) -> None:
         if worker is not None and self.workers.get(worker.name) is worker:
-            self._tell(events.Heard(worker.name))
             storage_s = self.now - worker.begun if worker.waits else 0.0
             file = "/v/a.avi" * worker.waits
             self._tell(
@@ -426,7 +425,6 @@ class Simulation:
     ) -> None:
         """An answer comes."""
         worker.sending -= 1
-        self._tell(events.Heard(worker.name))
         known = self.table.lease(worker.name, lease.lease)
         if known is not None and failed is not None:
             at, fault = failed
@@ -437,6 +435,8 @@ class Simulation:
                 self._write(lease, len(lease.samples))
             info = ordinals(lease.samples)
             self._tell(events.Answered(known, info, decode_s, files=lease.files or ()))
+        else:
+            self._tell(events.Heard(worker.name))
         self._obey()
 
     def _write(self, lease: Grant, clips: int) -> None:
@@ -617,7 +617,7 @@ class Simulation:
                 assert each.stream.files is not None or not hosts & each.by_host.keys()
         for stream in self.streams.values():
             for reader in stream.readers.values():
-                if stream.stopped or not idle or stream.files is not None:
+                if stream.ended or not idle or stream.files is not None:
                     continue
                 left = [
                     chunk for _, _, chunk in reader.requeued

@@ -64,7 +64,7 @@ def leaves(desk: Desk, worker: PlayedWorker | str) -> None:
 
 def returns(desk: Desk, worker: PlayedWorker | str) -> None:
     """It connects again: it had not died."""
-    desk.tell(events.WorkerReturned(name_of(worker)))
+    desk.tell(events.WorkerLeft(name_of(worker), died=False))
 
 
 def hangs(desk: Desk, worker: PlayedWorker | str) -> None:

@@ -83,6 +83,8 @@ class Answers:
         """An answer came that does not count any more. Its worker has one lease less. It worked for
         it, and its line was in use."""
         stream = None if lease is None else self.streams.get(lease.stream)
+        if lease is None:
+            self.tell(events.Heard(worker.state.id))
         if lease is None or stream is None:
             worker.timer.failed(now)
         else:
@@ -98,6 +100,7 @@ class Answers:
         worker, line = self.workers[peer], failed.reason
         worker.timer.failed(now)
         if (lease := self.table.lease(peer, failed.lease)) is None:
+            self.tell(events.Heard(peer))
             return
         is_of_code = failed.fault in (Fault.FUNCTION, Fault.CODE)
         if is_of_code and not worker.last_error.endswith(line):  # once, and not for each file

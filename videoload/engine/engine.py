@@ -58,10 +58,8 @@ from videoload.engine.work import NO_WORK
 from videoload.errors import (
     ClosedError,
     ProtocolError,
-    StorageError,
     TransportError,
     VideoloadError,
-    named,
     printable,
 )
 from videoload.logs import Log, RateLimitedLog
@@ -122,14 +120,16 @@ class Engine:
         folders: CacheDirectories,
         storage_timeout_s: float | None = None,
     ) -> None:
-        self._storage_timeout_s = storage_timeout_s
         self._pid = os.getpid()
         self._children = workers
         self._helping = threading.Lock()  # of who has children for a while
         self._listen, self._keys, self._insecure = listen, keys, insecure
         self._any_software = allow_version_mismatch
         self._folders = folders
-        self._table = Scheduler(credit=_CREDIT, stall_s=stall_s, silence_s=SILENCE_S)
+        self._table = Scheduler(
+            credit=_CREDIT, stall_s=stall_s, silence_s=SILENCE_S,
+            storage_timeout_s=storage_timeout_s,
+        )  # fmt: skip
         self._due: deque[commands.Command] = deque()  # what it said, and was not carried out yet
         self._token = secrets.token_hex(32)
         self.calls = CallQueue()
@@ -144,7 +144,6 @@ class Engine:
         self._files = FileChecker()
         # Stream, video, and its fingerprint or why there is none now.
         self._identified: deque[tuple[int, int, int | VideoloadError]] = deque()
-        self._looked_at: dict[tuple[int, int], tuple[float, str]] = {}  # since when, and the path
         self._listener = Listener(self.calls, self._refusals)
         self.streams = OpenStreams(self._tell, self._supervisor, bool(listen))
         by_id = self.streams.by_id
@@ -390,35 +389,11 @@ class Engine:
         yield partial(self._tell, events.Tick())
         yield partial(self.streams.grow, len(self._workers))
         self.membership.tick(now, is_read=bool(self.streams.by_reader))
-        self._look_at_roots(now)
         self._refusals.tell(now)
         self._warnings.tell(now)
         if now >= self._heartbeat_at:
             self._heartbeat_at = now + _HEARTBEAT_S
             yield self.membership.send_heartbeats
-
-    def _look_at_roots(self, now: float) -> None:
-        """Note the roots that do not answer, and end the streams of one that has not for too long.
-        What nobody reads is not known to be away."""
-        roots, limit_s = self._table.roots, self._storage_timeout_s
-        for (number, _), (since, path) in list(self._looked_at.items()):  # of this process
-            if (stream := self.streams.by_id.get(number)) is None:
-                continue
-            if roots.is_silent(
-                stream.state.root, f"{stream.state.root}/{named(path)}", since, now, None
-            ):
-                self._warnings.add(f"{self.storage_says(stream.state.root)}; it is waited for", now)
-        are_read = {stream.state.root for stream in self.streams.by_reader.values()}
-        for root in roots:
-            since, says = roots.failure_of(root) or (now, "")
-            if root not in are_read:
-                roots.forget(root, now)
-            elif limit_s is not None and now - since >= limit_s:
-                roots.forget(root, now)
-                why = f"{says}; no worker has read a video for {limit_s:g} s since"
-                for stream in list(self.streams.by_id.values()):
-                    if stream.state.root == root:
-                        self._end_stream(stream, StorageError(why))
 
     # Ask
 
@@ -449,7 +424,6 @@ class Engine:
             self.membership.admit(peer, message, now)
             return
         worker = self._workers.get(peer)
-        self._tell(events.Heard(peer))
         if isinstance(message, Bye):
             self.membership.said_bye(peer, message, now)
             return
@@ -491,10 +465,6 @@ class Engine:
             self._end_stream(stream, error)
 
     def _end_stream(self, stream: OpenStream, error: Exception) -> None:
-        if not isinstance(error, VideoloadError):
-            _log.error("internal error in a stream", exc_info=error)
-            error = VideoloadError(f"this stream broke in the I/O thread of videoload: {error!r}")
-        self.streams.stop(stream, error)
         self._tell(events.StreamFailed(stream.state.id, error))
 
     def _carry_out(self, command: commands.Command) -> None:
@@ -512,7 +482,7 @@ class Engine:
             case commands.Warn():
                 self.membership.warn(command)
             case commands.Stop():
-                if command.error.__cause__ is not None:
+                if type(command.error) is VideoloadError and command.error.__cause__ is not None:
                     _log.error("internal error in a stream", exc_info=command.error.__cause__)
                 self.streams.stop(self.streams.by_id[command.stream], command.error)
 
@@ -529,8 +499,6 @@ class Engine:
         paths = {video: row.path for video, row in rows.items()}
         for row in rows.values():
             stream.storage.expect(row.path, row.places)
-        now = time.monotonic()
-        self._looked_at |= {(stream.state.id, video): (now, path) for video, path in paths.items()}
         self._files.identify(stream.storage, paths, stream.state.files.salt, reply)
 
     def _send_lease(self, grant: commands.Grant) -> None:
@@ -555,7 +523,6 @@ class Engine:
         found: dict[int, dict[int, int | VideoloadError]] = {}
         for _ in range(len(self._identified)):
             number, video, what = self._identified.popleft()
-            self._looked_at.pop((number, video), None)
             if number not in self.streams.by_id:
                 continue
             found.setdefault(number, {})[video] = what

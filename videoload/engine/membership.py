@@ -313,9 +313,7 @@ class Membership:
                 self.warnings.add(f"worker {who} is refused: {decision.reason}", now)
             return
         for other in decision.replaces:
-            self.remove(other, died=False)
-            if not decision.worker.state.local:  # it was cut off: its connection is to blame
-                self.tell(events.WorkerReturned(other))
+            self.remove(other, died=False)  # it was cut off: its connection is to blame
         worker = decision.worker
         with self._changed:
             self._workers[peer] = worker
@@ -329,8 +327,9 @@ class Membership:
     # Workers leave
 
     def remove(
-        self, peer: Peer, *, died: bool, at_work: int | None = None, more_leave: bool = False
-    ) -> None:
+        self, peer: Peer, *, died: bool, at_work: int | None = None, refused: str = "",
+        more_leave: bool = False,
+    ) -> None:  # fmt: skip
         """A worker has left. For the other arguments, see `WorkerLeft`."""
         with self._changed:
             worker = self._workers.pop(peer, None)
@@ -341,20 +340,18 @@ class Membership:
                 self._deaths.append((time.monotonic(), str(worker.state.host), peer))
         if worker is not None and not worker.state.local:
             self.join_log.add(f"worker {worker.name} left", time.monotonic())
-        self.tell(events.WorkerLeft(peer, died, at_work, more_leave))
+        self.tell(events.WorkerLeft(peer, died, at_work, refused, more_leave))
 
     def said_bye(self, peer: Peer, bye: Bye, now: float) -> None:
         """A worker leaves. A local one may do so too: it has left its decoder by then. If its
         connection has ended before this is read, it was taken for dead."""
-        self.tell(events.WorkerReturned(peer))
         for death in [each for each in self._deaths if each[-1] == peer]:
             self._deaths.remove(death)
-        worker = self._workers.get(peer)
+        worker, refused = self._workers.get(peer), ""
         if worker is not None and bye.kept_from_leases:
-            self.tell(events.StorageRefused(peer, printable(bye.reason[:SAID])))
-            what = f"worker {worker.name} hands its leases back: {bye.reason}"
-            self.warnings.add(what, now)
-        self.remove(peer, died=False)
+            refused = printable(bye.reason[:SAID])
+            self.warnings.add(f"worker {worker.name} hands its leases back: {bye.reason}", now)
+        self.remove(peer, died=False, refused=refused)
 
     def reap_children(self) -> None:
         """Kill the processes that hang, reap those that ended, and have others started."""
@@ -373,8 +370,12 @@ class Membership:
             self.remove(peer, died=False)
 
     def warn(self, command: Warn) -> None:
-        """A worker cannot do what others can. If it is paused, it gets the reason."""
+        """A worker cannot do what others can, or the trainer cannot. A worker that is paused gets
+        the reason."""
         text, peer = command.reason, command.worker
+        if peer is None:
+            self.warnings.add(text, time.monotonic())
+            return
         assert isinstance(peer, Peer)
         if command.pause_s:
             text = f"no leases for {command.pause_s:g} s, because it fails at files that are good "

@@ -93,7 +93,6 @@ class OpenStream:
     grown_for: float = 0  # it has the slots that so many workers need
     delivered: dict[int, Ready] = field(default_factory=dict)  # by slot: batches that readers have
     loans: dict[int, Loan] = field(default_factory=dict)  # by slot; consumers add to it
-    error: VideoloadError | None = None
     step: int = -1  # the last one that any reader took
     row_of: Callable[[int], Video] = field(init=False)  # rows, as workers get them
     layouts: dict[Shape, BatchLayout] = field(init=False)
@@ -133,8 +132,8 @@ class OpenStream:
         queues = list(self.queues.values())
         bad = tuple(self.state.quarantine.videos)
         stats = self.meter.read(workers, bad, window_s)
-        if isinstance(self.error, StorageError):  # the figures do not know
-            verdict = f"The stream has ended: {self.error}."
+        if isinstance(self.state.ended, StorageError):  # the figures do not know
+            verdict = f"The stream has ended: {self.state.ended}."
             stats = replace(stats, bottleneck="storage", verdict=verdict)
         return StreamRecord(
             stream=self.state.id,
@@ -271,8 +270,8 @@ class OpenStreams:
 
     def begin(self, stream: OpenStream, reader_id: int, queue: ReaderQueue, steps: range) -> None:
         """A reader begins to read ``steps``."""
-        if stream.error is not None:
-            queue.fail(stream.error)
+        if stream.state.ended is not None:
+            queue.fail(stream.state.ended)
             return
         if self.listens:
             native.keep_pages()  # not earlier: the import of TensorFlow would set malloc after it
@@ -316,7 +315,6 @@ class OpenStreams:
 
     def stop(self, stream: OpenStream, error: VideoloadError) -> None:
         """End a stream with an error, after the batches that are queued."""
-        stream.error = error
         for queue in stream.queues.values():
             queue.fail(error)
 

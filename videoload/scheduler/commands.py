@@ -62,10 +62,11 @@ class Changed(msgspec.Struct, frozen=True):
 
 
 class Warn(msgspec.Struct, frozen=True):
-    """This worker cannot do what others can, for this ``reason``. Log it. If it is to pause
-    for ``pause_s``, it gets no leases meanwhile: send it the reason."""
+    """This worker, or the trainer itself if it is None, cannot do what it should, for this
+    ``reason``. Log it. If it is to pause for ``pause_s``, it gets no leases meanwhile: send it the
+    reason."""
 
-    worker: WorkerId
+    worker: WorkerId | None
     reason: str
     pause_s: float = 0.0
 
@@ -78,4 +79,3 @@ class Stop(msgspec.Struct, frozen=True):
 
 
 Command = Grant | Ready | AddSlots | Identify | Changed | Warn | Stop
-Outbox = list[Command]  # what the I/O loop has to carry out, in this order

@@ -14,36 +14,41 @@ from videoload.errors import Fault, VideoloadError
 from videoload.scheduler.commands import WorkerId
 from videoload.scheduler.records import Lease, Stream, Worker
 
+
+class Event(msgspec.Struct, frozen=True):
+    """Something that happened."""
+
+
 # Streams, and what their consumers do
 
 
-class StreamAdded(msgspec.Struct, frozen=True):
+class StreamAdded(Event, frozen=True):
     """There is one more stream."""
 
     stream: Stream
 
 
-class StreamDropped(msgspec.Struct, frozen=True):
+class StreamDropped(Event, frozen=True):
     """Nobody reads a stream any more. It is forgotten, with its readers."""
 
     stream: int
 
 
-class StreamFailed(msgspec.Struct, frozen=True):
+class StreamFailed(Event, frozen=True):
     """A call or a command about a stream raised this error."""
 
     stream: int
-    error: VideoloadError
+    error: Exception
 
 
-class SlotsAdded(msgspec.Struct, frozen=True):
+class SlotsAdded(Event, frozen=True):
     """A stream has so many slots now."""
 
     stream: int
     slots: int
 
 
-class ReaderBegan(msgspec.Struct, frozen=True):
+class ReaderBegan(Event, frozen=True):
     """A consumer begins to read ``steps``, and waits for the first batch."""
 
     stream: int
@@ -51,20 +56,20 @@ class ReaderBegan(msgspec.Struct, frozen=True):
     steps: range
 
 
-class BatchWanted(msgspec.Struct, frozen=True):
+class BatchWanted(Event, frozen=True):
     """A consumer waits for its next batch. It may say so again."""
 
     reader: int
 
 
-class SlotBack(msgspec.Struct, frozen=True):
+class SlotBack(Event, frozen=True):
     """A consumer is done with a slot."""
 
     stream: int
     slot: int
 
 
-class ReaderEnded(msgspec.Struct, frozen=True):
+class ReaderEnded(Event, frozen=True):
     """A consumer reads no further, at the end or before."""
 
     reader: int
@@ -73,7 +78,7 @@ class ReaderEnded(msgspec.Struct, frozen=True):
 # Files
 
 
-class Identified(msgspec.Struct, frozen=True):
+class Identified(Event, frozen=True):
     """What the trainer found when it looked at its own copies of videos, as `Identify` asked: the
     fingerprint of each, 0 if it has none, or why it cannot be read now."""
 
@@ -81,7 +86,7 @@ class Identified(msgspec.Struct, frozen=True):
     found: Mapping[int, int | VideoloadError]
 
 
-class FileChanged(msgspec.Struct, frozen=True):
+class FileChanged(Event, frozen=True):
     """A worker that reads the trainer's own copy of a video found another file than before."""
 
     stream: int
@@ -91,21 +96,22 @@ class FileChanged(msgspec.Struct, frozen=True):
 # Workers
 
 
-class WorkerJoined(msgspec.Struct, frozen=True):
+class WorkerJoined(Event, frozen=True):
     """A worker is admitted."""
 
     worker: Worker
 
 
-class Heard(msgspec.Struct, frozen=True):
-    """A message of a worker came; or, unless it is ``whole``, a part of one."""
+class Heard(Event, frozen=True):
+    """A message of a worker came that says nothing else; or, unless it is ``whole``, a part of one:
+    the rest may wait long for a full line. A connection that ends may look the same."""
 
     worker: WorkerId
     whole: bool = True
 
 
-class Heartbeat(msgspec.Struct, frozen=True):
-    """That message is a heartbeat. ``done``: the last lease that the worker is done with; what it
+class Heartbeat(Event, frozen=True):
+    """A heartbeat of a worker came. ``done``: the last lease that the worker is done with; what it
     still owes up to there was lost on the way. ``at``: what it begins with now, and will be silent
     meanwhile. ``storage``: what its storage says instead of giving the videos, or the file that it
     waits for, for ``storage_s``."""
@@ -117,35 +123,24 @@ class Heartbeat(msgspec.Struct, frozen=True):
     storage_s: float = 0.0
 
 
-class StorageRefused(msgspec.Struct, frozen=True):
-    """The storage of a worker, which will leave for that, gives it no videos, and says so."""
-
-    worker: WorkerId
-    says: str
-
-
-class WorkerLeft(msgspec.Struct, frozen=True):
-    """A worker has ended: a local one is reaped, a remote one said BYE or cannot be reached.
-    ``died``: it said no BYE, so the lease that it was at may have ended it, or hung. ``at_work``:
-    the number of that lease, 0 if it was at none, None if nobody knows. ``more_leave``: another one
-    follows, and the clips of both are granted then."""
+class WorkerLeft(Event, frozen=True):
+    """A worker has ended: a local one is reaped; a remote one said BYE, cannot be reached, or is
+    back under another name. ``died``: it said nothing, so the lease that it was at may have ended
+    it, or hung. ``at_work``: the number of that lease, 0 if it was at none, None if nobody knows.
+    ``refused``: what its storage says, for which it leaves. ``more_leave``: another one follows,
+    and the clips of both are granted then."""
 
     worker: WorkerId
     died: bool
     at_work: int | None = None
+    refused: str = ""
     more_leave: bool = False
-
-
-class WorkerReturned(msgspec.Struct, frozen=True):
-    """A worker that has left is back under another name: only its connection broke."""
-
-    worker: WorkerId
 
 
 # Leases
 
 
-class Answered(msgspec.Struct, frozen=True):
+class Answered(Event, frozen=True):
     """The answer to a lease came. If the lease is owed, its clips are in their place.
 
     ``info``: the metadata of each clip, [n, ...]. ``decode_s``: how long the decoding took;
@@ -160,7 +155,7 @@ class Answered(msgspec.Struct, frozen=True):
     files: Sequence[int] = ()
 
 
-class Failed(msgspec.Struct, frozen=True):
+class Failed(Event, frozen=True):
     """A worker cannot decode clip ``at`` of a lease, and stopped there; or its answer is not taken
     because of this clip. ``file``: the fingerprint of the file that it found, 0 if none."""
 
@@ -171,28 +166,5 @@ class Failed(msgspec.Struct, frozen=True):
     file: int = 0
 
 
-class Tick(msgspec.Struct, frozen=True):
+class Tick(Event, frozen=True):
     """Time passes."""
-
-
-Event = (
-    Answered
-    | Heard
-    | SlotBack
-    | BatchWanted
-    | Heartbeat
-    | Failed
-    | Tick
-    | Identified
-    | FileChanged
-    | WorkerJoined
-    | WorkerLeft
-    | WorkerReturned
-    | StorageRefused
-    | StreamAdded
-    | SlotsAdded
-    | ReaderBegan
-    | ReaderEnded
-    | StreamFailed
-    | StreamDropped
-)

@@ -150,6 +150,7 @@ class Files:
         self._prints, self._given = np.zeros(videos, np.int64), np.zeros(videos, np.int64)
         first = FileState.UNKNOWN if has_own else FileState.ABSENT
         self._states = np.full(videos, first, np.uint8)
+        self._asked: dict[int, float] = {}  # since when the trainer looks at its own copies
         self._unread: dict[int, None] = {}  # they could not be read, and are to be asked for again
 
     def are_known(self, videos: Iterable[int]) -> bool:
@@ -168,10 +169,11 @@ class Files:
         """The fingerprint that a copy must have; 0: any copy will do."""
         return int(self._prints[video])
 
-    def to_ask(self, videos: Iterable[int]) -> tuple[int, ...]:
+    def to_ask(self, videos: Iterable[int], now: float) -> tuple[int, ...]:
         """Those of these videos that nobody has asked for yet. They are asked for now."""
         requested = tuple(v for v in dict.fromkeys(videos) if self._states[v] == FileState.UNKNOWN)
         self._states[list(requested)] = FileState.REQUESTED
+        self._asked |= dict.fromkeys(requested, now)
         return requested
 
     def identified(self, video: int, fingerprint: int) -> bool:
@@ -185,19 +187,25 @@ class Files:
         self._states[video] = FileState.PINNED if before else FileState.ABSENT
         return False
 
-    def is_requested(self, video: int) -> bool:
-        """Whether the trainer's own copy is being looked at."""
-        return bool(self._states[video] == FileState.REQUESTED)
+    def looked_at(self, video: int) -> bool:
+        """The trainer has looked at its own copy. Returns whether it had been asked to."""
+        return self._asked.pop(video, None) is not None
+
+    @property
+    def longest_asked(self) -> tuple[int, float] | None:
+        """What the trainer looks at for longest, and since when; None if it looks at nothing."""
+        return next(iter(self._asked.items()), None)
 
     def ask_later(self, video: int) -> None:
         """The trainer's own copy could not be read now."""
         self._unread[video] = None
 
-    def to_ask_again(self, may_try: Callable[[int], bool]) -> tuple[int, ...]:
+    def to_ask_again(self, may_try: Callable[[int], bool], now: float) -> tuple[int, ...]:
         """The videos that could not be read, and are asked for again now."""
         due = tuple(filter(may_try, self._unread))
         for video in due:
             del self._unread[video]
+        self._asked |= dict.fromkeys(due, now)
         return due
 
     def first_other(self, videos: Iterable[int], files: Iterable[int]) -> int | None:

@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
-from itertools import chain, count, takewhile
+from itertools import chain, count
 
 from videoload.activity import Activity
 from videoload.scheduler.affinity import Affinity
 from videoload.scheduler.commands import WorkerId
 from videoload.scheduler.paces import Paces
-from videoload.scheduler.records import Chunk, Lease, Reader, Worker
+from videoload.scheduler.records import Lease, Reader, Worker
 from videoload.worker.stall_clock import IMPORT_S, StallClock
 
 SILENCE_S = 2.0  # eight heartbeats: a remote worker that is silent for so long has no leases
@@ -33,7 +33,7 @@ class WorkerPool:
 
     def __init__(self, *, credit: int, stall_s: float, silence_s: float) -> None:
         """As for `Scheduler`."""
-        self._credit = credit
+        self.credit = credit
         self.paces = Paces()
         self.affinity = Affinity()
         self.now = self.latest_answered = -math.inf
@@ -49,7 +49,7 @@ class WorkerPool:
         self._hungry: dict[Worker, None] = {}
         self._gained: dict[Worker, None] = {}  # they would take one more than before
         self._reliable: frozenset[Worker] | None = None  # until workers or the time change
-        self._lease_ids, self._filings = count(1), count()
+        self._filings = count()
         self._ticked = -math.inf
 
     # Which workers there are
@@ -133,25 +133,14 @@ class WorkerPool:
         known = self._workers.get(worker)
         return 0 if known is None else len(known.leases)
 
-    def give(self, worker: Worker, chunk: Chunk) -> Lease:
-        """Grant a lease of this chunk to the worker."""
-        stream = chunk.stream
-        if worker.local:
-            chunk.void_leases()
-            worker.pace.fetches = stream.fetched  # it gets its files from where they are
-        videos = tuple([sample.video for sample in chunk.samples])
-        lease = Lease(
-            next(self._lease_ids), worker, chunk, stream.id, chunk.batch.slot, chunk.rows, videos,
-            self.now, before=len(worker.leases), is_checked=stream.checks(worker),
-        )  # fmt: skip
+    def granted(self, lease: Lease) -> None:
+        """A worker was granted a lease."""
+        worker = lease.worker
         if not worker.leases:
             worker.pace.begins(self.now)
         worker.leases[lease.id] = lease
-        worker.on_probation = bool(chunk.unanswered)
+        worker.on_probation = bool(lease.chunk.unanswered)
         self.update_availability(worker)
-        chunk.holders[lease] = None
-        chunk.batch.reader.last_lease = lease.id
-        return lease
 
     def answered(self, lease: Lease, decode_s: float, clip_s: float, waited_s: float) -> None:
         """The answer to a lease has come. ``clip_s``: the time for a clip of its stream.
@@ -194,13 +183,10 @@ class WorkerPool:
         }
         return sorted(found.union(self._hungry), key=lambda each: (len(each.leases), each.filed))
 
-    @property
-    def has_gained(self) -> bool:
-        """Whether some worker may take one more lease than before."""
-        return bool(self._gained)
-
     def take_newly_available(self) -> list[Worker]:
         """The workers that would take one more lease than before the last call."""
+        if not self._gained:
+            return []
         gained, self._gained = self._gained, {}
         return [worker for worker in gained if self.would_take(worker)]
 
@@ -209,9 +195,9 @@ class WorkerPool:
         return worker.row is not None and worker.row is not self._full
 
     @property
-    def idle(self) -> Iterator[Worker]:
+    def idle(self) -> Collection[Worker]:
         """The workers that hold no lease, and would take one."""
-        return takewhile(lambda worker: not worker.leases, self.available)
+        return self._by_leases[0]
 
     def update_availability(self, worker: Worker) -> None:
         """Put a worker into its row, after its leases changed, or whether it takes some."""
@@ -240,7 +226,7 @@ class WorkerPool:
         """The workers that hold as many leases as this one, or all that hold what they may."""
         held = len(worker.leases)
         # A slow worker takes one lease at a time: the next one would only wait.
-        next_door = 1 if self.is_slow(worker) else self._credit
+        next_door = 1 if self.is_slow(worker) else self.credit
         if held >= next_door + worker.pace.extra_credit or (held and worker.on_probation):
             return self._full
         while held >= len(self._by_leases):
@@ -261,8 +247,7 @@ class WorkerPool:
     # Messages and silence
 
     def heard(self, known: Worker) -> None:
-        """A message of a worker came, or a part of it: the rest may wait long for a full line. A
-        connection that ends may look the same."""
+        """A message of a worker came, or a part of it."""
         known.heard = self.now
         known.silence_clock.look(self.now)
         if known.is_silent:
@@ -290,24 +275,22 @@ class WorkerPool:
             if (lease := worker.current_lease) is not None
         ]
 
-    def tick(self) -> None:
-        """Time has passed."""
+    def tick(self) -> list[Worker]:
+        """Time has passed. Returns the remote workers that are silent from now on."""
         self._ticked = self.now
-        for worker in self._workers.values():
-            self._look_after(worker)
+        silent = [worker for worker in self._workers.values() if self._falls_silent(worker)]
+        for worker in silent:
+            worker.is_silent = True
+            self.update_availability(worker)
         # At each tick, and not at each grant: it takes time.
         self.paces.compare(w.pace for w in self._workers.values() if w.row is not None)
         for worker in self._workers.values():
             if worker.row is None:  # its pause may be over
                 self.update_availability(worker)
+        return silent
 
-    def _look_after(self, worker: Worker) -> None:
+    def _falls_silent(self, worker: Worker) -> bool:
         # Another worker would call a function of the user's as well.
         most_s = self.stall_s if worker.at is Activity.FUNCTION else self._silence_s
-        if worker.silence_clock.look(worker.heard) <= most_s or worker.is_silent or worker.local:
-            return
-        worker.is_silent = True
-        self.update_availability(worker)
-        for lease in worker.leases.values():
-            if lease.is_owed:
-                lease.chunk.requeue_if_abandoned()
+        is_late = worker.silence_clock.look(worker.heard) > most_s
+        return is_late and not worker.is_silent and not worker.local

@@ -1,6 +1,11 @@
 """What the scheduler writes down: streams and their readers, batches, the chunks that they are
 split into, leases, and the workers that hold them. Pure.
 
+A *slot* has one owner at a time: free -> filling (its batch) -> held (the consumer) -> free. Each
+reader has slots of its own, two at least, until it ends; one that reads alone has all that the
+stream was made for. So two iterators over one stream, in one thread or in two, never wait for each
+other, and a reader that is left half-way keeps what was decoded.
+
 A *chunk* is what one lease covers: consecutive clips of a batch, or clips that prefer the same host
 (see `affinity`). It is in one of three states:
 
@@ -65,7 +70,7 @@ from videoload.errors import Fault, VideoloadError
 from videoload.plan.batches import Sample
 from videoload.plan.plan import Plan
 from videoload.plan.quarantine import Quarantine
-from videoload.scheduler.commands import WorkerId
+from videoload.scheduler.commands import Ready, WorkerId
 from videoload.scheduler.files import Files, UnreadableFiles
 from videoload.scheduler.paces import Pace
 from videoload.worker.stall_clock import StallClock
@@ -74,6 +79,7 @@ LEASE_CLIPS = 16  # at most, unless they come from one video
 MAX_CLIPS = 64  # at most, if they come from one video: one pass over it decodes them all
 NO_INFO = np.empty(0)
 _PAUSES_S = 2.0, 60.0  # of a worker that makes mistakes: the first, and the longest
+_FEWEST = 2  # slots of a reader: one is filled while the consumer has the other
 _MAX_SILENT = 3  # workers, until the first of them is noted
 
 
@@ -102,7 +108,7 @@ class Stream:
     batch_clips: int = 1
     readers: dict[int, Reader] = field(default_factory=dict)
     reader_of: dict[int, Reader] = field(default_factory=dict)  # by slot
-    stopped: bool = False
+    ended: VideoloadError | None = None  # with which it has ended: see `endings`
     frame_s: float = math.inf  # the time to decode a frame of a clip, a moving average
     unread: UnreadableFiles = field(default_factory=UnreadableFiles)
     stood_still_in: set[tuple[int, int]] = field(default_factory=set)  # clips, in the function
@@ -111,6 +117,28 @@ class Stream:
         self.free = list(range(self.slots))[::-1]
         self.reader_slots = self.slots
         self.lease_clips = max(1, min(self.lease_clips, MAX_CLIPS))
+
+    def begin(self, reader: Reader) -> int:
+        """A reader gets slots that no other has, as many as the stream was made for. If others read
+        as well, and half as many are not there, the rest is added, as far as there is memory; two
+        are there at least. Returns how many have to be made."""
+        added = min(self.reader_slots // 2 - len(self.free), self.most_slots - self.slots)
+        added = max(0, added, _FEWEST - len(self.free)) if self.readers else 0
+        self.free[:0] = range(self.slots, self.slots + added)[::-1]
+        self.slots += added
+        self.readers[reader.id] = reader
+        for slot in self.free[-self.reader_slots :]:
+            self.give(reader, slot)
+        reader.free, self.free = self.free[-reader.slots :], self.free[: -reader.slots]
+        return added
+
+    def end(self, reader: Reader) -> None:
+        """A reader ends, with all its batches. Its slots are for the others."""
+        del self.readers[reader.id]
+        self.reader_of = {s: other for s, other in self.reader_of.items() if other is not reader}
+        for slot in reader.free:
+            self.slot_back(slot)
+        reader.cancel()
 
     def grow(self, slots: int) -> None:
         """It has so many slots now."""
@@ -187,7 +215,7 @@ class Reader:
     requeued: Heap = field(default_factory=list)
     suspects: Heap = field(default_factory=list)
     orphaned: Iterator[int] = field(default_factory=count)  # numbers them
-    splitting: dict[Batch, None] = field(default_factory=dict)  # they have clips in no chunk
+    splitting: dict[Batch, Batch] = field(default_factory=dict)  # they have clips in no chunk
     # The rows that are in no chunk yet and prefer a host. Hosts without any are not in it.
     by_host: dict[Hashable, dict[Batch, dict[int, None]]] = field(default_factory=dict)
     looked_until: int = 0  # the step before which all fingerprints were asked for
@@ -209,6 +237,30 @@ class Reader:
             if not self.by_host[host]:
                 del self.by_host[host]
 
+    def cancel(self) -> None:
+        """Nobody wants its batches any more. One keeps its slot as long as a worker may write into
+        it."""
+        for batch in [*self.filling.values(), *self.complete.values()]:
+            for lease in [lease for chunk in batch.chunks for lease in chunk.holders]:
+                lease.cancel()
+            if not batch.writers:
+                self.stream.slot_back(batch.slot)
+        for records in (
+            self.filling, self.complete, self.requeued, self.suspects, self.splitting, self.by_host
+        ):  # fmt: skip
+            records.clear()
+
+    @property
+    def ahead(self) -> int:
+        """How many steps the first clips that no worker was granted are ahead of its consumer."""
+        first = next(iter(self.splitting), None)
+        return (self.next_step if first is None else first.step) - self.next_delivery
+
+    @property
+    def has_clips(self) -> bool:
+        """Whether there may be clips that a worker can be granted."""
+        return bool(self.splitting or self.requeued or self.suspects)
+
     @property
     def can_open(self) -> bool:
         """Whether it has a batch to open, and a free slot."""
@@ -221,12 +273,11 @@ class Reader:
 
     @property
     def stands_still(self) -> bool:
-        """Whether more than two chunks, and more than half of what its slots hold, are missing. If
-        fewer are missing, it is these that do not come, and not all."""
-        filling = self.filling.values()
-        missing = sum(batch.missing for batch in filling)
-        is_most = 2 * missing > self.slots * self.stream.batch_clips
-        return is_most and sum(len(batch.chunks) for batch in filling) > 2
+        """Whether more than two chunks, and more than half of what its slots hold, do not come. If
+        fewer do not, it is these to which something happens, and not all."""
+        missing = [chunk.size for batch in self.filling.values() for chunk in batch.chunks]
+        is_most = 2 * sum(missing) > self.slots * self.stream.batch_clips
+        return is_most and len(missing) > 2
 
 
 @dataclass(eq=False, slots=True)
@@ -252,8 +303,27 @@ class Batch:
             self.info = np.empty((len(self.samples), *info.shape[1:]), info.dtype)
         self.info[list(rows)] = info
 
-    def choose_substitutes(self, rows: Sequence[int]) -> None:
-        """Replace the samples that are known to be bad by now."""
+    @property
+    def rows(self) -> tuple[int, ...]:
+        """The rows that are handed over."""
+        return tuple(row for row in range(len(self.samples)) if row not in self.left_out)
+
+    def ready(self) -> Ready:
+        """It is handed over."""
+        rows, info = None, self.info
+        if self.left_out:
+            rows, info = self.rows, info[list(self.rows)]
+        samples = self.samples if rows is None else [self.samples[row] for row in rows]
+        reader = self.reader
+        return Ready(reader.id, self.step, self.slot, tuple(samples), info, rows, reader.slots)
+
+    def substituted(self, rows: Sequence[int]) -> list[Sample]:
+        """The samples of these rows; instead of those that are known to be bad by now, others."""
+        samples, quarantine = [self.samples[row] for row in rows], self.reader.stream.quarantine
+        return [*map(quarantine.replace, samples)] if quarantine.avoids else samples
+
+    def substitute(self, rows: Sequence[int]) -> None:
+        """Replace the samples of these rows that are known to be bad by now."""
         quarantine = self.reader.stream.quarantine
         for row in rows if quarantine.avoids else ():
             self.samples[row] = quarantine.replace(self.samples[row])
@@ -350,6 +420,24 @@ class Chunk:
         """The heap that it waits in to be granted again."""
         reader = self.batch.reader
         return reader.suspects if self.unanswered else reader.requeued
+
+    @property
+    def next_samples(self) -> list[Sample]:
+        """The samples that its clips are made for once it is granted again. If an answer may still
+        come for those that it has, they are the same."""
+        return self.samples if self.holders else self.batch.substituted(self.rows)
+
+    @property
+    def is_replaced(self) -> bool:
+        """Whether it is to be granted for other samples: nothing speaks against those."""
+        return self.next_samples != self.samples
+
+    def take(self) -> None:
+        """It waits no more: it is granted again."""
+        self.state = ChunkState.GRANTED
+        if self.is_replaced:
+            self.batch.substitute(self.rows)
+            self.attempts = []
 
     def void_leases(self) -> None:
         """No answer counts any more."""

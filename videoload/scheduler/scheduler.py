@@ -1,8 +1,8 @@
 """Which worker owes which clip. Pure: events in, commands out, no sockets, no threads, no clock.
 
 A *reader* reads a stream once, for one consumer. It opens batches, in step order, into free slots.
-Each open batch is split into *chunks* of its clips. A worker is granted a chunk as a
-*lease*. The invariants:
+Each open batch is split into *chunks* of its clips. A worker is granted a chunk as a *lease*. The
+invariants:
 
   * A chunk is done once. Its first valid answer counts, and a later one finds its lease void.
   * The fence: at most one live lease of a chunk writes into shared memory, the one of a local
@@ -11,71 +11,58 @@ Each open batch is split into *chunks* of its clips. A worker is granted a chunk
   * A remote worker does not write. So the chunks of a silent one go to the next worker at once, and
     the first answer wins. If the next worker is local, the remote leases become void.
   * If a remote worker is late while a consumer waits, an idle worker is asked as well.
+  * Read-ahead decides nothing: see `endings`.
 
-Clips are *offered* in one way (`_offer`). If an event may have brought clips (a free slot, a chunk
-to be granted again, a file that is known now), the workers with credit that they may be for are
-offered them: those of the hosts that clips prefer, and those that would be idle; or all, if there
-is one host, or a chunk waits that was granted before. If an event has only brought credit (an
-answer, a heartbeat), its worker is offered what is left. An offer goes in rounds, so that each
-worker gets a lease before any gets another, those that hold the fewest first. In each round, clips
-that prefer a worker's host are for it first. Then workers that would be idle get clips that prefer
-other hosts.
+All that happens comes through `Scheduler.apply`, as one of ``events``; what it returns, the
+``commands``, the I/O loop carries out. Nothing else writes. The other files know, or decide:
 
-Only this file writes; the others know, or decide:
-
-    records   the states of a chunk, and of a lease
-    batches   slots, the order in which batches are handed over, the end of a stream
+    records   streams, readers, batches, chunks, leases, workers, and how each changes
     pool      which workers take leases: silence, pauses
     paces     how quick a worker is, and how much it has back in time
-    splitting which clips of a batch a worker gets, and how many
+    offering  which clips a worker is granted, and how many
     affinity  which host a clip prefers
     blame     whether a clip is bad or its worker
-    files     which file each video must be at a worker of another host
-
-All that happens comes through `Scheduler.apply`, as one of ``events``. What the I/O loop has to do
-then is what it returns (``commands``).
+    endings   what ends a stream
+    files     which file each video must be at a worker of another host, and what cannot be read
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from heapq import heappop, heappush
+from itertools import count
+from typing import Any
 
-from videoload.activity import Activity
-from videoload.errors import (
-    Fault,
-    RewrittenError,
-    StorageError,
-    TransformError,
-    VideoError,
-    VideoloadError,
-    named,
-)
-from videoload.scheduler import events
-from videoload.scheduler.batches import Batches
+from videoload.errors import Fault, RewrittenError, StorageError, VideoError, VideoloadError, named
+from videoload.scheduler import endings, events
 from videoload.scheduler.blame import Blame, Decision, Next, believed, is_trusted
 from videoload.scheduler.commands import (
+    AddSlots,
     Changed,
     Command,
     Grant,
     Identify,
-    Outbox,
+    Stop,
     Warn,
     WorkerId,
 )
 from videoload.scheduler.events import Event
 from videoload.scheduler.files import UNREAD_S, Files, Roots
+from videoload.scheduler.offering import NewChunk, Offering
 from videoload.scheduler.pool import SILENCE_S, WorkerPool
-from videoload.scheduler.records import Attempt, Chunk, ChunkState, Heap, Lease, Stream, Worker
-from videoload.scheduler.splitting import Splitting
+from videoload.scheduler.records import (
+    Attempt,
+    Batch,
+    Chunk,
+    ChunkState,
+    Heap,
+    Lease,
+    Reader,
+    Stream,
+    Worker,
+)
 
-_TRIED_ORPHANS = 32  # so many chunks are looked at for a worker, before it is passed over
-_LATE, _LATE_S = 3.0, 0.1  # a lease is late after this many times what it should take, and 0.1 s
-# ... and after this time where nobody knows how long it should take, or its worker's storage
-# refuses. A worker that never said a whole word is taken to be as far away.
-_WAITED_S = 2.0
 # A worker gets a pause after this many mistakes: clips that it failed at and others could decode.
 # Ten clips that it decodes make up for one.
 _MISTAKES, _AMENDS = 3, 0.1
@@ -85,107 +72,188 @@ class Scheduler:
     """The state of one client: streams, their slots, and the workers in its ``pool``. Others read
     what is public here; only `apply` changes it."""
 
-    def __init__(self, *, credit: int, stall_s: float, silence_s: float) -> None:
+    def __init__(
+        self, *, credit: int, stall_s: float, silence_s: float,
+        storage_timeout_s: float | None = None,
+    ) -> None:  # fmt: skip
         """``credit``: leases that a worker next door holds at once. ``silence_s``: if a remote
         worker is silent for so long, its leases go to others. ``stall_s``: if it is silent for so
-        long, the clip that it is at hangs, unless something else explains it."""
-        self._outbox: Outbox = []
+        long, the clip that it is at hangs, unless something else explains it. If nobody reads a
+        root for ``storage_timeout_s``, its streams end."""
+        self._storage_timeout_s = storage_timeout_s
+        self._outbox: list[Command] = []
         self.roots = Roots()
-        self._credit = credit
         self.pool = WorkerPool(credit=credit, stall_s=stall_s, silence_s=silence_s)
-        self._batches = Batches(self._outbox)
-        self._streams = self._batches.streams
-        self._splitting = Splitting(self.pool, self._batches, self._outbox)
+        self._streams: dict[int, Stream] = {}
+        self._readers: dict[int, Reader] = {}  # of all streams
         self._blame = Blame(self.pool)
+        self._offering = Offering(self._streams, self.pool, self.roots, self._blame)
+        self._lease_ids = count(1)
+        self._handlers: dict[type, Callable[[Any], bool]] = {
+            events.StreamAdded: self._stream_added,
+            events.StreamDropped: self._stream_dropped,
+            events.StreamFailed: self._stream_failed,
+            events.SlotsAdded: self._slots_added,
+            events.ReaderBegan: self._reader_began,
+            events.BatchWanted: self._batch_wanted,
+            events.SlotBack: self._slot_back,
+            events.ReaderEnded: self._reader_ended,
+            events.Identified: self._identified,
+            events.FileChanged: self._file_changed,
+            events.WorkerJoined: self._worker_joined,
+            events.Heard: self._heard,
+            events.Heartbeat: self._heartbeat,
+            events.WorkerLeft: self._worker_left,
+            events.Answered: self._answered,
+            events.Failed: self._failed,
+            events.Tick: self._tick,
+        }
 
     def apply(self, event: Event, now: float) -> list[Command]:
         """Write down what happened, and offer the clips that may be granted then. Returns what the
         I/O loop is to carry out, in this order."""
         self.pool.clock(now)
-        has_news = self._note(event)
-        if has_news or self.pool.has_gained:
-            self._offer_clips(has_news=has_news)
-        if isinstance(event, events.Tick):
-            self._grant_speculatively()
+        if self._handlers[type(event)](event):
+            self._offer()
+        elif gained := self.pool.take_newly_available():
+            self._offer(gained)
         if not self._outbox:  # as after most heartbeats
-            return []
-        commands = self._outbox.copy()
-        self._outbox.clear()
+            return self._outbox
+        commands, self._outbox = self._outbox, []
         return commands
 
-    def _note(self, event: Event) -> bool:
-        """Write down an event. Returns whether it may have brought clips to grant: a free slot, a
-        chunk to be granted again, a file that is known now."""
-        match event:  # the first ones belong to each lease
-            case events.Answered():
-                return self._answered(event)
-            case events.Heard():
-                return self._heard(event)
-            case events.SlotBack():
-                if event.stream in self._streams:
-                    self._streams[event.stream].slot_back(event.slot)
-                return True
-            case events.BatchWanted():
-                self._batches.wanted(event.reader)
-                return True
-            case events.Heartbeat():
-                return self._heartbeat(event)
-            case events.Failed():
-                return self._failed(event)
-            case events.Tick():
-                return self._tick()
-            case events.Identified():
-                return self._identified(event)
-            case events.FileChanged():
-                stream = self._streams.get(event.stream)
-                if stream is not None and stream.files is not None:
-                    stream.files.ask_again(event.video)
-                return False
-            case events.WorkerJoined():
-                self.pool.join(event.worker)
-                return False
-            case events.WorkerLeft():
-                return self._worker_left(event)
-            case events.WorkerReturned():
-                self._forgive(event.worker)
-                return False
-            case events.StorageRefused():
-                self._is_refused(event.worker, event.says)
-                return False
-            case events.StreamAdded():
-                self._streams[event.stream.id] = event.stream
-                return False
-            case events.SlotsAdded():
-                self._streams[event.stream].grow(event.slots)
-                return True
-            case events.ReaderBegan():
-                return self._reader_began(event)
-            case events.ReaderEnded():
-                self._batches.end(event.reader)
-                return True
-            case events.StreamFailed():
-                if (stream := self._streams.get(event.stream)) is not None and not stream.stopped:
-                    self._batches.stop(stream, event.error)
-                return False
-            case events.StreamDropped():
-                return self._stream_dropped(event)
+    # The handlers return whether they may have brought clips to grant: a free slot, a chunk to be
+    # granted again, a file that is known now.
 
     # Streams and their consumers
 
-    def _reader_began(self, event: events.ReaderBegan) -> bool:
-        stream = self._streams[event.stream]
-        if not any(each.readers for each in self._streams.values() if each.root == stream.root):
-            self.roots.forget(stream.root, self.pool.now)  # it was silent for nobody
-        self._batches.begin(stream, event.reader, event.steps.start, event.steps.stop)
-        self._batches.wanted(event.reader)
-        return True
+    def _stream_added(self, event: events.StreamAdded) -> bool:
+        self._streams[event.stream.id] = event.stream
+        return False
 
     def _stream_dropped(self, event: events.StreamDropped) -> bool:
-        stream = self._streams.pop(event.stream)
-        stream.stopped = True
-        for reader in list(stream.readers):
-            self._batches.end(reader)
+        for reader in list(self._streams.pop(event.stream).readers.values()):
+            self._end_reader(reader)
+        return False
+
+    def _stream_failed(self, event: events.StreamFailed) -> bool:
+        if (stream := self._streams.get(event.stream)) is not None:
+            self._end(stream, endings.of_call(event.error))
+        return False
+
+    def _slots_added(self, event: events.SlotsAdded) -> bool:
+        self._streams[event.stream].grow(event.slots)
         return True
+
+    def _reader_began(self, event: events.ReaderBegan) -> bool:
+        stream, steps = self._streams[event.stream], event.steps
+        if not any(each.readers for each in self._streams.values() if each.root == stream.root):
+            self.roots.forget(stream.root, self.pool.now)  # it was silent for nobody
+        reader = Reader(event.reader, stream, steps.start, steps.stop, steps.start)
+        self._readers[reader.id] = reader
+        if added := stream.begin(reader):
+            self._outbox.append(AddSlots(stream.id, added))
+        return self._want(reader)
+
+    def _batch_wanted(self, event: events.BatchWanted) -> bool:
+        reader = self._readers.get(event.reader)
+        return reader is not None and self._want(reader)
+
+    def _want(self, reader: Reader) -> bool:
+        """Its consumer waits for the next batch."""
+        if not reader.unfinished or reader.stream.ended is not None:
+            return False
+        reader.waiting = True
+        self._deliver(reader)  # it may be the batch at which the stream ends
+        if (batch := reader.filling.get(reader.next_delivery)) is not None:
+            self._end_if_due(batch)
+        return True
+
+    def _slot_back(self, event: events.SlotBack) -> bool:
+        stream = self._streams.get(event.stream)
+        if stream is None:
+            return False
+        stream.slot_back(event.slot)
+        return True
+
+    def _reader_ended(self, event: events.ReaderEnded) -> bool:
+        if (reader := self._readers.get(event.reader)) is not None:
+            self._end_reader(reader)
+        return True
+
+    def _end_reader(self, reader: Reader) -> None:
+        del self._readers[reader.id]
+        reader.stream.end(reader)
+
+    # Batches
+
+    def _open_batches(self) -> None:
+        """Open batches into all free slots."""
+        for reader in [reader for reader in self._readers.values() if reader.can_open]:
+            while reader.can_open and reader.stream.ended is None:
+                self._open(reader)
+
+    def _open(self, reader: Reader) -> None:
+        stream, step, error = reader.stream, reader.next_step, None
+        reader.next_step += 1
+        try:
+            samples = stream.quarantine.kept(stream.plan[step])
+        except Exception as cause:  # it belongs to this stream, whoever caused the call
+            samples, error, reader.stop = [], (0, endings.of_plan(step, cause)), step + 1
+        stream.batch_clips = max(stream.batch_clips, len(samples))
+        rows = dict.fromkeys(range(len(samples)))
+        batch = Batch(
+            reader, step, reader.free.pop(), samples, rows, missing=len(samples), error=error
+        )
+        if not samples:  # all its clips are known to be bad
+            reader.complete[step] = batch
+            self._deliver(reader)
+            return
+        reader.filling[step] = reader.splitting[batch] = batch
+        if (affinity := self.pool.affinity).has_choice:
+            paths = (stream.path_of(each.video) for each in samples)
+            reader.note_hosts(batch, affinity.hosts_of(paths))
+
+    def _done(self, chunk: Chunk) -> None:
+        """Nothing of this chunk is to be decoded any more."""
+        batch = chunk.batch
+        batch.chunks.pop(chunk, None)
+        chunk.state = ChunkState.DONE
+        batch.missing -= chunk.size
+        if not batch.missing:
+            reader = batch.reader
+            reader.complete[batch.step] = reader.filling.pop(batch.step)
+            self._deliver(reader)
+
+    def _deliver(self, reader: Reader) -> None:
+        """Hand over the batches whose turn it is, or end the stream at one."""
+        for first in [reader.next_delivery] if reader.stream.ordered else sorted(reader.complete):
+            step = first
+            while (batch := reader.complete.get(step)) is not None:
+                if (error := endings.error_at(batch)) is not None:
+                    if reader.waiting:
+                        self._end(reader.stream, error)
+                    return
+                del reader.complete[step]
+                self._outbox.append(batch.ready())
+                reader.waiting = False
+                step += 1
+                reader.next_delivery = step
+
+    def _end_if_due(self, batch: Batch) -> None:
+        """End the stream if its consumer waits for this batch, which shows already that it does."""
+        reader = batch.reader
+        is_next = not reader.stream.ordered or batch.step == reader.next_delivery
+        if reader.waiting and is_next and (error := endings.error_before(batch)) is not None:
+            self._end(reader.stream, error)
+
+    def _end(self, stream: Stream, error: VideoloadError) -> None:
+        """A stream ends, once: see `endings`."""
+        if stream.ended is None:
+            stream.ended = error
+            for reader in stream.readers.values():
+                reader.cancel()
+            self._outbox.append(Stop(stream.id, error))
 
     # Files
 
@@ -194,11 +262,18 @@ class Scheduler:
         if stream is None or stream.files is None:
             return False
         for video, found in event.found.items():
+            was_asked = stream.files.looked_at(video)
             if isinstance(found, int):
                 self._own_was_read(stream, stream.files, video, found)
-            elif stream.files.is_requested(video):
+            elif was_asked:
                 self._own_is_unread(stream, stream.files, video, found)
         return True
+
+    def _file_changed(self, event: events.FileChanged) -> bool:
+        stream = self._streams.get(event.stream)
+        if stream is not None and stream.files is not None:
+            stream.files.ask_again(event.video)
+        return False
 
     def _own_was_read(self, stream: Stream, files: Files, video: int, fingerprint: int) -> None:
         """The trainer has this file; or none, if the fingerprint is 0."""
@@ -219,7 +294,7 @@ class Scheduler:
         """Storage that is away is waited for. A file that cannot be read for long is bad: no
         worker's copy stands in for it."""
         if isinstance(error, RewrittenError):
-            self._batches.stop(stream, error)
+            self._end(stream, error)
             return
         lasts_s = stream.unread.failed(stream.path_of(video), self.pool.now)
         if isinstance(error, StorageError):
@@ -237,19 +312,23 @@ class Scheduler:
         """A video is bad, in whichever open batches it is."""
         with suppress(VideoloadError):  # its clips say so
             stream.quarantine.add(video, reason)
-        # Once the stream is stopped, its batches are gone.
+        # Once the stream has ended, its batches are gone.
         for batch in [batch for r in stream.readers.values() for batch in r.filling.values()]:
-            if stream.stopped:
+            if stream.ended is not None:
                 return
             waiting = [chunk for chunk in batch.chunks if chunk.state is ChunkState.WAITING]
             for chunk in [*waiting, batch.cut([*batch.left])] if batch.left else waiting:
                 (chunk.requeue if chunk.size == 1 else chunk.requeue_one_by_one)()
             for chunk in list(batch.chunks):
-                is_open = chunk.state is ChunkState.WAITING and not stream.stopped
+                is_open = chunk.state is ChunkState.WAITING and stream.ended is None
                 if is_open and chunk.samples[0].video == video:
                     self._condemn(chunk, 0, reason, Fault.VIDEO)
 
     # Workers
+
+    def _worker_joined(self, event: events.WorkerJoined) -> bool:
+        self.pool.join(event.worker)
+        return False
 
     def _is_refused(self, worker: WorkerId, says: str, silent_s: float = 0.0) -> None:
         """The root of the lease that a worker is at does not answer it, it says, or is silent. If
@@ -264,8 +343,7 @@ class Scheduler:
             if not silent_s:
                 self.roots.is_away(root, says, now, copy)
             elif self.roots.is_silent(root, says, since, now, copy):
-                said = self.roots.failure_of(root)
-                self._outbox.append(Warn(worker, f"{said and said[1]}; it is waited for"))
+                self._warn_of_root(worker, root)
 
     def file_of(self, worker: WorkerId) -> str:
         """The path of the video that a worker is at; "" if it has no lease."""
@@ -276,17 +354,20 @@ class Scheduler:
         return self._streams[lease.stream].path_of(lease.videos[0])
 
     def _heard(self, event: events.Heard) -> bool:
-        known = self.pool.get(event.worker)
-        if known is not None:
-            self.pool.heard(known)
-            if known.is_blamed and event.whole:
-                known.is_blamed = False
-                self._forgive(event.worker)
+        if (known := self.pool.get(event.worker)) is not None:
+            self._hears(known, whole=event.whole)
         return False
+
+    def _hears(self, worker: Worker, *, whole: bool = True) -> None:
+        self.pool.heard(worker)
+        if worker.is_blamed and whole:
+            worker.is_blamed = False
+            self._forgive(worker.id)
 
     def _heartbeat(self, event: events.Heartbeat) -> bool:
         if (known := self.pool.get(event.worker)) is None:
             return False
+        self._hears(known)
         was_refused, says, storage_s = known.is_refused, event.storage, event.storage_s
         known.waits_since = min(known.waits_since, self.pool.now) if storage_s else math.inf
         is_slow = 0 < storage_s < SILENCE_S
@@ -300,10 +381,13 @@ class Scheduler:
         return bool(lost)
 
     def _worker_left(self, event: events.WorkerLeft) -> bool:
-        gone = self.pool.leave(event.worker)
+        if event.refused:
+            self._is_refused(event.worker, event.refused)
+        if not event.died:
+            self._forgive(event.worker)
+        gone, at_work = self.pool.leave(event.worker), event.at_work
         if gone is None:
             return False
-        at_work = event.at_work
         at = gone.current_lease if at_work is None else gone.leases.get(at_work)
         if event.died and at is not None:
             self._never_answered(at, died=True)
@@ -320,28 +404,58 @@ class Scheduler:
 
     def _forgive(self, worker: WorkerId) -> None:
         """It is not noted any more that this worker never answered: it may after all."""
-        for chunk in self._batches.open_chunks:
+        batches = [batch for r in self._readers.values() for batch in r.filling.values()]
+        for chunk in [chunk for batch in batches for chunk in batch.chunks]:
             left = [each for each in chunk.attempts if each.fault or each.worker.id != worker]
             if len(left) < len(chunk.attempts):
                 chunk.note(left)
 
-    def _tick(self) -> bool:
-        """The leases of silent remote workers go to others."""
-        self.pool.tick()
+    def _tick(self, event: events.Tick) -> bool:
+        for worker in self.pool.tick():  # its leases go to others
+            for lease in worker.leases.values():
+                if lease.is_owed:
+                    lease.chunk.requeue_if_abandoned()
         for lease in self.pool.stalled_leases():
             self._never_answered(lease)
+        for reader in list(self._readers.values()):
+            self._settle(reader.requeued)
+            self._settle(reader.suspects)
         for stream in self._streams.values():
-            for reader in list(stream.readers.values()):
-                self._settle(reader.requeued)
-                self._settle(reader.suspects)
             if stream.files is not None:
                 self._ask_again(stream, stream.files)
-        return True
+        self._look_at_roots()
+        self._offer(late=self._offering.late())
+        return False
 
     def _ask_again(self, stream: Stream, files: Files) -> None:
         may_try = lambda video: stream.unread.may_try(stream.path_of(video), self.pool.now)  # noqa: E731
-        if due := files.to_ask_again(may_try):
+        if due := files.to_ask_again(may_try, self.pool.now):
             self._outbox.append(Identify(stream.id, due))
+
+    def _look_at_roots(self) -> None:
+        """Note the roots that do not answer the trainer, and end the streams of one that has
+        answered nobody for too long. What nobody reads is not known to be away."""
+        now, roots, limit_s = self.pool.now, self.roots, self._storage_timeout_s
+        for stream in self._streams.values():
+            if stream.files is not None and (asked := stream.files.longest_asked) is not None:
+                video, since = asked
+                path = f"{stream.root}/{named(stream.path_of(video))}"
+                if roots.is_silent(stream.root, path, since, now, None):
+                    self._warn_of_root(None, stream.root)
+        are_read = {reader.stream.root for reader in self._readers.values()}
+        for root in roots:
+            since, says = roots.failure_of(root) or (now, "")
+            if root not in are_read:
+                roots.forget(root, now)
+            elif limit_s is not None and now - since >= limit_s:
+                roots.forget(root, now)
+                for stream in self._streams.values():
+                    if stream.root == root:
+                        self._end(stream, endings.of_root(says, limit_s))
+
+    def _warn_of_root(self, worker: WorkerId | None, root: str) -> None:
+        said = self.roots.failure_of(root)
+        self._outbox.append(Warn(worker, f"{said and said[1]}; it is waited for"))
 
     # Leases and their answers
 
@@ -359,6 +473,7 @@ class Scheduler:
 
     def _answered(self, event: events.Answered) -> bool:
         lease, decode_s = event.lease, event.decode_s
+        self._hears(lease.worker)
         stream, chunk, was_owed = self._streams.get(lease.stream), lease.chunk, lease.is_owed
         clip_s = math.inf if stream is None else stream.clip_s(lease.sample)
         self.pool.answered(lease, decode_s, clip_s, event.waited_s)
@@ -375,12 +490,13 @@ class Scheduler:
         for said in chunk.reported_failures:  # those that said it cannot be decoded were wrong
             if not said.is_of_worker and said.fault is not Fault.UNREAD:  # that was counted
                 self._count_mistake(said)
-        self._batches.done(chunk)
+        self._done(chunk)
         return False
 
     def _failed(self, event: events.Failed) -> bool:
         """`blame` decides what follows."""
         lease, was_owed = event.lease, event.lease.is_owed
+        self._hears(lease.worker)
         self.pool.given_up(lease)
         if event.fault is Fault.AWAY:
             root, copy = lease.chunk.stream.root, lease.worker.copy
@@ -427,7 +543,7 @@ class Scheduler:
         if self._blame.is_in_function(worker):
             chunk.stream.stood_still_in.add((chunk.batch.step, chunk.rows[0]))
             if (slow := self._blame.is_function_slow(chunk)).next is Next.END:
-                self._batches.stop(chunk.stream, TransformError(slow.reason))
+                self._end(chunk.stream, endings.of_clip(slow))
                 return
         tries = chunk.attempts
         if self._blame.stands_still(chunk) and not worker.local:
@@ -442,7 +558,7 @@ class Scheduler:
     def _settle(self, heap: Heap) -> None:
         """Decide on doubted clips if the workers that could have been asked have left."""
         for _, _, chunk in list(heap):
-            if chunk.stream.stopped or not any(self.pool.responsive):
+            if chunk.stream.ended is not None or not any(self.pool.responsive):
                 return
             if chunk.state is ChunkState.WAITING and chunk.reported_failures:
                 self._follow(chunk, 0, self._blame.decide(chunk))
@@ -455,9 +571,7 @@ class Scheduler:
             case Next.BAD:
                 self._condemn(chunk, at, decision.reason, decision.fault)
             case Next.END:
-                is_of_storage = decision.fault is Fault.REWRITTEN
-                kind = StorageError if is_of_storage else TransformError
-                self._end_at(chunk, at, kind(decision.reason))
+                self._end_at(chunk, at, endings.of_clip(decision))
 
     def _end_at(self, chunk: Chunk, at: int, error: VideoloadError) -> None:
         """The stream ends at this clip, once a consumer waits for its batch."""
@@ -465,7 +579,7 @@ class Scheduler:
         chunk.void_leases()
         if batch.error is None or row < batch.error[0]:
             batch.error = row, error
-        self._batches.done(chunk)
+        self._done(chunk)
 
     def _condemn(self, chunk: Chunk, at: int, reason: str, fault: Fault) -> None:
         """This clip's video is bad: another clip stands in for it, or it is left out. If none can,
@@ -479,7 +593,7 @@ class Scheduler:
             )  # fmt: skip
             if stream.quarantine.skips:
                 batch.left_out.add(row)
-                self._batches.done(chunk.single_out(at))
+                self._done(chunk.single_out(at))
                 return
             batch.samples[row] = stream.quarantine.instead_of(batch.samples[row])
         except VideoloadError as error:
@@ -487,7 +601,7 @@ class Scheduler:
             return
         chunk.note([])
         chunk.requeue()
-        self._batches.stop_if_due(batch)
+        self._end_if_due(batch)
 
     def _note_other_copy(self, stream: Stream, video: int, said: Attempt) -> None:
         """The worker's copy is another one. That is its mistake, unless the file has changed."""
@@ -495,8 +609,7 @@ class Scheduler:
             self._count_other_copy(said)
             return
         stream.other_copies.append((video, said))
-        if videos := stream.files.to_ask((video,)):
-            self._outbox.append(Identify(stream.id, videos))
+        self._identify(stream, [video])
 
     def _count_other_copy(self, said: Attempt) -> None:
         self._outbox.append(Warn(said.worker.id, said.reason))
@@ -518,144 +631,52 @@ class Scheduler:
 
     # What is granted next
 
-    def _offer_clips(self, *, has_news: bool) -> None:
-        """Offer the clips that are to be granted. Without ``has_news``, only workers have gained
-        credit: the others were offered these clips before."""
-        gained = self.pool.take_newly_available()
-        if self.pool.has_credit and self._batches.have_clips:
-            self._offer(self._splitting.takers() if has_news else gained)
-        self._batches.deliver_empty()
-
-    def _offer(self, workers: list[Worker]) -> None:
-        """Grant leases to these workers in rounds, as described above."""
-        has_choice = self.pool.affinity.has_choice
-        dry: set[Hashable] = set()  # nothing that is left is for workers of these kinds
-        while workers and self._batches.have_clips:
-            are_alike = not self._batches.have_tried
-            took: dict[Worker, None] = {}
-            for others in (False, True) if has_choice else (True,):
-                for worker in workers:
-                    if worker in took or (others and has_choice and worker.is_fed):
-                        continue
-                    checks = [stream.checks(worker) for stream in self._streams.values()]
-                    kind = (
-                        worker.local, others or worker.host,
-                        self.roots.are_paused and worker.copy, *checks,
-                    )  # fmt: skip
-                    if kind in dry:
-                        continue
-                    if (chunk := self._next_chunk(worker, others=others)) is not None:
-                        self._grant_to(worker, chunk)
-                        took[worker] = None
-                    elif are_alike and not self.pool.is_slow(worker):
-                        dry.add(kind)
-            workers = [worker for worker in took if self.pool.would_take(worker)]
+    def _offer(self, workers: Sequence[Worker] | None = None, late: Sequence[Chunk] = ()) -> None:
+        """Grant what these workers are to be granted, None: whoever it may be for."""
+        if self.pool.has_credit:
+            self._open_batches()
+            for worker, found in self._offering.offers(workers, late):
+                self._grant(worker, found.cut() if isinstance(found, NewChunk) else found)
+            for reader, videos in self._offering.take_unknown():
+                self._identify(reader.stream, [*videos, *self._seen_ahead(reader)])
         self.pool.take_newly_available()
 
-    def _grant_to(self, worker: Worker, chunk: Chunk) -> None:
-        lease, stream = self.pool.give(worker, chunk), chunk.stream
+    def _grant(self, worker: Worker, chunk: Chunk) -> None:
+        batch, stream = chunk.batch, chunk.stream
+        if chunk.state is ChunkState.WAITING:
+            chunk.take()
+        if worker.local:
+            chunk.void_leases()
+            worker.pace.fetches = stream.fetched  # it gets its files from where they are
+        samples, is_checked = tuple(chunk.samples), stream.checks(worker)
+        videos = tuple([sample.video for sample in samples])
+        lease = Lease(
+            next(self._lease_ids), worker, chunk, stream.id, batch.slot, chunk.rows, videos,
+            self.pool.now, before=len(worker.leases), is_checked=is_checked,
+        )  # fmt: skip
+        chunk.holders[lease] = None
+        batch.reader.last_lease = lease.id
+        self.pool.granted(lease)
         files = None
-        if stream.files is not None and lease.is_checked:
-            files = tuple(map(stream.files.expected, lease.videos))
-        samples = tuple(chunk.samples)
+        if is_checked and stream.files is not None:
+            files = tuple(map(stream.files.expected, videos))
         self._outbox.append(
-            Grant(worker.id, lease.id, stream.id, lease.slot, lease.rows, samples, files)
+            Grant(worker.id, lease.id, stream.id, batch.slot, chunk.rows, samples, files)
         )
 
-    def _grant_speculatively(self) -> None:
-        """Ask an idle worker as well for chunks that a consumer waits for and that remote workers
-        are late with; a slow one, once it would be done itself. A local worker keeps its chunks,
-        since no other may write there."""
-        for reader in self._batches.by_need:
-            if not reader.waiting or not reader.filling:
-                continue
-            step = reader.next_delivery if reader.stream.ordered else min(reader.filling)
-            batch = reader.filling.get(step)
-            for chunk in () if batch is None else list(batch.chunks):
-                if not self._is_straggling(chunk):
-                    continue
-                idle = (
-                    worker
-                    for worker in self.pool.idle
-                    if self._is_straggling(chunk, worker)
-                    and (not chunk.attempts or self._blame.may_take(worker, chunk))
-                    and self._splitting.may_decode(worker, reader.stream, chunk.samples)
-                    and self.roots.may_try(reader.stream.root, worker.copy, self.pool.now)
-                )
-                if (worker := next(idle, None)) is not None:
-                    self._grant_to(worker, chunk)
+    def _seen_ahead(self, reader: Reader) -> list[int]:
+        """The videos of a reader's open batches, and of as many after them; each batch once."""
+        open_steps = [batch.step for batch in reader.splitting]
+        first = max(reader.looked_until, min(open_steps, default=reader.next_step))
+        steps = range(first, min(reader.stop, reader.next_step + reader.slots))
+        reader.looked_until = max(reader.looked_until, steps.stop)
+        videos = []
+        for step in steps:
+            with suppress(Exception):  # the batch of this step says so: see `_open`
+                videos += [sample.video for sample in reader.stream.plan[step]]
+        return videos
 
-    def _is_straggling(self, chunk: Chunk, other: Worker | None = None) -> bool:
-        """Whether remote workers alone have it, and the last one of them for much longer than it
-        should take a quick one, or ``other`` if that is slow; or whether that one cannot read. If
-        several had it, the clip may be to blame, and more would only follow them."""
-        if chunk.state is not ChunkState.GRANTED or not chunk.holders:
-            return False
-        lease = [*chunk.holders][-1]
-        worker, has_had_s = lease.worker, self.pool.now - lease.granted_at
-        is_doubted = chunk.attempts or len(chunk.holders) > 1
-        if worker.local or (is_doubted and (worker.is_silent or has_had_s < self.pool.stall_s)):
-            return False
-        if worker.is_refused:
-            return has_had_s > _WAITED_S
-        if worker.pace.fetches:  # it would be fetched again as well
-            return False
-        is_slow = other is not None and self.pool.is_slow(other)
-        pace = other.pace.value if other is not None and is_slow else self.pool.paces.quick or 1.0
-        due_s = chunk.size * chunk.stream.clip_s(lease.sample) * pace
-        due_s *= max(1.0, (lease.before + 1) / self._credit)
-        if math.isinf(due_s):  # another worker would call a function of the user's as well
-            return has_had_s > _WAITED_S and worker.at is not Activity.FUNCTION
-        return has_had_s > _LATE * due_s + min(worker.pace.min_rtt_s, _WAITED_S) + _LATE_S
-
-    def _next_chunk(self, worker: Worker, *, others: bool = True) -> Chunk | None:
-        readers = [
-            reader
-            for reader in self._batches.by_need
-            if self.roots.may_try(reader.stream.root, worker.copy, self.pool.now)
-        ]
-        may_try = any(reader.suspects for reader in readers) and worker in self.pool.reliable
-        accused = [each.suspects for each in readers if may_try or each.stream.local_only]
-        chunk = self._next_to_try(accused, worker) if worker.answered else None
-        if chunk is not None and worker.leases and chunk.unanswered:
-            chunk.requeue()  # until this worker has nothing else to do
-            return None
-        if chunk is not None:
-            return chunk
-        for reader in readers:
-            chunk = self._next_of(reader.requeued, worker)
-            chunk = chunk or self._splitting.next_chunk(reader, worker, others=others)
-            if chunk is not None:
-                return chunk
-        if worker.leases or not others:
-            return None
-        return self._next_to_try(accused, worker)  # nothing else is left
-
-    def _next_to_try(self, accused: list[Heap], worker: Worker) -> Chunk | None:
-        """A chunk that left other workers without an answer."""
-        chunks = (self._next_of(heap, worker) for heap in accused)
-        return next((chunk for chunk in chunks if chunk is not None), None)
-
-    def _next_of(self, heap: Heap, worker: Worker) -> Chunk | None:
-        """A chunk that was granted before, and may be granted to this worker."""
-        kept: Heap = []
-        found = None
-        while heap and found is None and len(kept) < _TRIED_ORPHANS:
-            orphan = heappop(heap)
-            chunk = orphan[2]
-            if chunk.state is not ChunkState.WAITING or chunk.waits_in is not heap:
-                continue
-            samples = chunk.samples
-            if not chunk.holders:  # else an answer may come for the samples as they are
-                chunk.batch.choose_substitutes(chunk.rows)
-            if samples != chunk.samples:
-                chunk.note([])
-            may_decode = self._splitting.may_decode(worker, chunk.stream, chunk.samples)
-            if may_decode and self._blame.may_take(worker, chunk):
-                chunk.state = ChunkState.GRANTED
-                found = chunk
-            else:
-                kept.append(orphan)
-        for orphan in kept:
-            heappush(orphan[2].waits_in, orphan)
-        return found
+    def _identify(self, stream: Stream, videos: Sequence[int]) -> None:
+        """Have the trainer's own files of these videos looked at, if nobody has yet."""
+        if stream.files is not None and (requested := stream.files.to_ask(videos, self.pool.now)):
+            self._outbox.append(Identify(stream.id, requested))

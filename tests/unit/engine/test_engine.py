@@ -40,8 +40,8 @@ def test_what_a_call_or_a_command_about_a_stream_raises_ends_this_stream_alone(
         for stream, queue in zip((called, granted), queues, strict=False):
             with pytest.raises(VideoloadError):
                 queue.take(30 * SECOND)
-            assert isinstance(stream.error, VideoloadError)
-        assert sound.error is None
+            assert isinstance(stream.state.ended, VideoloadError)
+        assert sound.state.ended is None
         engine.check()
 
 

@@ -4,8 +4,9 @@ from collections import Counter
 
 import pytest
 
-from tests.support.desk import Desk, local, remote
+from tests.support.desk import Desk, local, ordinals, remote
 from tests.support.simulation import Simulation
+from videoload.errors import StorageError, VideoloadError
 from videoload.plan.batches import Sample
 from videoload.plan.plan import Plan
 from videoload.scheduler import events
@@ -89,6 +90,39 @@ def test_what_a_plan_raises_ends_its_stream_at_that_batch_whoever_causes_it(
     desk.slot_back(0, reader=20, stream=1)
     desk.answer(*desk.workers)
     assert (len(desk.steps(20)), desk.error()) == (9, None)
+
+
+def test_a_stream_that_has_ended_gives_nothing_but_its_first_error() -> None:
+    desk = Desk(local("A"), steps=4)
+    desk.tell(events.StreamFailed(0, ZeroDivisionError("a defect")))
+    desk.tell(events.StreamFailed(0, StorageError("and then this")))
+    error = desk.error()
+    assert isinstance(error, VideoloadError)
+    assert isinstance(error.__cause__, ZeroDivisionError)
+    assert desk.streams[0].ended is error
+    desk.answer_all()
+    desk.want()
+    assert (desk.steps(), desk.granted, desk.said) == ([], [], [])
+
+
+def test_each_event_is_handled_whatever_it_is_about() -> None:
+    """A stream, a reader or a worker may be gone when the event comes."""
+    desk = Desk("a", files=Files(400, has_own=True), steps=1)
+    worker, lease = desk.workers["a"], desk.table.lease("a", 1)
+    assert lease is not None
+    told: list[events.Event] = [
+        events.StreamFailed(7, ValueError()), events.BatchWanted(7), events.SlotBack(7, 0),
+        events.ReaderEnded(7), events.Identified(7, {0: 5}), events.FileChanged(7, 0),
+        events.WorkerJoined(worker), events.Heard("b"), events.Heard("b", whole=False),
+        events.Heartbeat("b", 9, storage="away"), events.WorkerLeft("b", died=True, at_work=3),
+        events.WorkerLeft("b", died=False, refused="away"), events.SlotsAdded(0, 9),
+        events.ReaderBegan(0, 7, range(2)), events.StreamDropped(0),
+        events.Answered(lease, ordinals(()), 0.1), events.StreamAdded(desk.streams[0]),
+        events.Tick(),
+    ]  # fmt: skip
+    for event in told:
+        desk.tell(event)
+    assert {type(event) for event in told} | {events.Failed} == {*events.Event.__subclasses__()}
 
 
 # Several readers of one stream

@@ -311,7 +311,7 @@ def test_what_was_pinned_before_holds_for_files_that_the_trainer_does_not_have(o
     assert files.salt == 5, "else its long files would have other fingerprints"
     assert files.pinned() == pinned(3, 0, 1, 2), "it is told on before anything was looked at"
     if own:
-        assert files.to_ask([0, 1]) == (0, 1)
+        assert files.to_ask([0, 1], 0.0) == (0, 1)
         assert files.identified(0, OWN), "it is another one than before"
         assert not files.identified(1, MISSING)
     assert [files.expected(video) for video in range(2)] == [OWN if own else OTHER, OTHER]
@@ -331,7 +331,7 @@ def test_what_is_known_already_is_not_pinned_anew() -> None:
 def test_what_a_scan_found_holds_for_files_that_the_trainer_does_not_have(own: bool) -> None:
     files = Files(3, has_own=own)
     files.give(np.array([THIRD, OTHER, 0]))
-    assert files.to_ask(range(3)) == ((0, 1, 2) if own else ())
+    assert files.to_ask(range(3), 0.0) == ((0, 1, 2) if own else ())
     for video in range(3 * own):
         files.identified(video, OWN if video == 0 else MISSING)
     assert [files.expected(video) for video in range(3)] == [OWN if own else THIRD, OTHER, 0]

@@ -16,7 +16,6 @@ from tests.support.thorough import either
 from videoload.scheduler import events
 from videoload.scheduler.commands import Grant
 from videoload.scheduler.files import Files
-from videoload.scheduler.splitting import Splitting
 
 
 def places(*leases: Grant) -> list[tuple[str, int, list[int]]]:
@@ -279,13 +278,13 @@ def test_clips_of_unknown_files_are_looked_at_for_each_host_and_not_for_each_wor
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # If each of 800 workers were asked at each event, the I/O thread would do nothing else.
-    may_decode, looks = Splitting.may_decode, list[Any]()
+    are_known, looks = Files.are_known, list[Any]()
 
     def counted(*asked: Any) -> bool:
         looks.append(asked)
-        return may_decode(*asked)
+        return are_known(*asked)
 
-    monkeypatch.setattr(Splitting, "may_decode", counted)
+    monkeypatch.setattr(Files, "are_known", counted)
     workers = [remote(f"w{n}", copy=f"copy{n % 5}", host=f"host{n % 5}") for n in range(50)]
     desk = Desk(*workers, slots=8, files=Files(400, has_own=True), steps=8)
     assert len(looks) < 6 * 8

@@ -25,8 +25,9 @@ from tests.support.stories import (
     silent_for,
     wait,
 )
+from videoload.errors import StorageError
 from videoload.scheduler import events
-from videoload.scheduler.commands import Warn
+from videoload.scheduler.commands import Stop, Warn
 from videoload.scheduler.pool import WorkerPool
 from videoload.scheduler.records import Worker
 
@@ -345,7 +346,20 @@ def test_a_root_that_others_read_is_not_away() -> None:
 @pytest.mark.parametrize("takes", [False, True])
 def test_a_worker_without_a_lease_tells_of_all_roots_if_nobody_takes(takes: bool) -> None:
     desk = Desk("a", *["b"] * takes, root="v")
+    desk.start(steps=0)
     assert stands(desk, "a", 6) is not takes
+
+
+def test_the_streams_of_a_root_that_nobody_reads_for_too_long_end() -> None:
+    desk = Desk("a", batch=1, steps=9, root="v", storage_timeout_s=20)
+    desk.stream(1, root="w")
+    desk.start(11, stream=1)
+    assert stands(desk, "a", 18)
+    assert desk.take(Stop) == []
+    stands(desk, "a", 4, 18)
+    [stop] = desk.take(Stop)
+    assert (stop.stream, type(stop.error)) == (0, StorageError)
+    assert desk.streams[1].ended is None
 
 
 def test_what_was_silent_for_nobody_counts_from_when_it_is_read() -> None:
