@@ -50,7 +50,8 @@ class Reads:
     _turn: threading.Lock = field(default_factory=threading.Lock)
 
     def end(self, before: int) -> None:
-        """A read has ended: this process is at what it was at ``before``, once it has its turn."""
+        """Note the end of a read: this process returns to the activity ``before``, once it has its
+        turn."""
         now[0] = before
         self.done += 1
         if self._is_used:
@@ -73,7 +74,7 @@ reads = Reads()
 
 
 def begins(activity: Activity) -> None:
-    """From now on, this process is at ``activity``."""
+    """Set this process's activity from now on."""
     now[0] = activity
 
 
@@ -90,7 +91,8 @@ def during(activity: Activity) -> Iterator[None]:
 
 @contextmanager
 def reading(path: str) -> Iterator[None]:
-    """Meanwhile, this process calls its file system about this path, and may have to wait."""
+    """Note that this process calls its file system with this path inside the ``with``, and may
+    block."""
     reads.file = path
     with during(Activity.READING):
         yield

@@ -33,7 +33,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
 
 def refuse_unknown(what: str, given: Iterable[str], known: Iterable[str]) -> None:
-    """Raises TypeError, as Python does, for an argument that ``what`` does not have."""
+    """Raise TypeError, as Python does, for an argument that ``what`` does not have."""
     names = list(known)
     for name in given:
         if name not in names:
@@ -79,21 +79,23 @@ def default_of(field: Field[Any], value: Any) -> Any:
 
 
 def whole(name: str, value: object, least: int | None = 1, most: int | None = None) -> int:
-    """``value`` as an int. Raises SpecError if it is not whole, or not in ``least``..``most``."""
+    """Return ``value`` as an int. Raises SpecError if it is not whole, or not in
+    ``least``..``most``."""
     try:
         number = operator.index(value)  # type: ignore[arg-type]
     except TypeError:
         number = None
     if number is None or isinstance(value, bool) or (least is not None and number < least):
         bound = "" if least is None else f" of at least {least}"
-        raise SpecError(f"{name} must be a whole number{bound}, got {value!r}")
+        raise SpecError(f"{name} must be an integer{bound}, got {value!r}")
     if most is not None and number > most:
         raise SpecError(f"{name} must be {most} at most, got {number}")
     return number
 
 
 def real(name: str, value: object, low: float, high: float = math.inf, *, what: str = "") -> float:
-    """``value`` as a float. Raises SpecError if it is not a number from ``low`` to ``high``."""
+    """Return ``value`` as a float. Raises SpecError if it is not a number from ``low`` to
+    ``high``."""
     try:
         number = math.nan if isinstance(value, str | bool) else float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError):

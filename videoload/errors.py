@@ -30,7 +30,7 @@ _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udff
 
 
 def printable(text: str) -> str:
-    """``text`` in one line, with escapes such as ``\\x1b`` in place of control characters.
+    """Return ``text`` in one line, with escapes such as ``\\x1b`` in place of control characters.
 
     File names, class names and host names may contain any characters. Use it for what a terminal or
     a log shows.
@@ -53,7 +53,7 @@ def named(path: str) -> str:
 
 
 def count(number: int, noun: str, plural: str = "s") -> str:
-    """``1 worker``, ``2 workers``."""
+    """Return ``1 worker``, ``2 workers``."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}{plural}"
 
 
@@ -78,7 +78,7 @@ def errors_of(path: str) -> Iterator[None]:
 
 @contextmanager
 def errors_in(path: str, part: str) -> Iterator[None]:
-    """Errors of a part of what has this path are those of the whole, with the part named."""
+    """Raise errors of a part as errors of this path, with the name of the part."""
     try:
         yield
     except VideoError as error:

@@ -79,7 +79,7 @@ class Log:
         exc_info: BaseException | bool | None = None,
         above: int = 1,
     ) -> None:
-        """``above``: whose line this is, so many calls up."""
+        """Log a line. ``above``: of the caller so many calls up."""
         try:
             self._logger.log(level, text, *values, exc_info=exc_info, stacklevel=above + 1)
         except BaseException as error:

@@ -13,7 +13,7 @@ _PARTS = ("thread", "socket", "select", "subprocess")
 
 
 def check_threads() -> None:
-    """Raises VideoloadError if gevent or eventlet has patched what a client uses."""
+    """Raise VideoloadError if gevent or eventlet has patched what a client uses."""
     gevent, eventlet = (sys.modules.get(name) for name in ("gevent.monkey", "eventlet.patcher"))
     for name, is_patched in (
         ("gevent", gevent and gevent.is_module_patched),

@@ -35,7 +35,7 @@ class Stopwatch:
         return _Phase(self, name)
 
     def move(self, seconds: float, phase: str) -> None:
-        """Count so many seconds of the present phase for another one. This is for what happens so
+        """Count so many seconds of the current phase for another one. This is for what happens so
         often that entering a phase would take part of the time."""
         self._spent[self._phase] -= seconds
         self._spent[phase] += seconds

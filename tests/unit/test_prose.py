@@ -49,6 +49,7 @@ PAGES = [
     *(PROJECT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md")),
     *(page for page in sorted((PROJECT / "docs").rglob("*.md")) if page.name != "command-line.md"),
     PROJECT / "services/README.md",
+    PROJECT / "benchmarks/README.md",
 ]
 DEPLOYMENT = [
     PROJECT / "docker-compose.yml",

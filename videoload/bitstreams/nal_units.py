@@ -30,8 +30,8 @@ def nal_units(data: bytes, length_bytes: int) -> Iterator[bytes]:
 
 
 def listed_units(data: bytes, at: int, counts: int) -> tuple[list[bytes], int]:
-    """So many units behind each other in a configuration, each behind its length in two bytes; and
-    where they end."""
+    """Return so many units behind each other in a configuration, each behind its length in two
+    bytes; and where they end."""
     units = []
     for _ in range(counts):
         length = int.from_bytes(data[at : at + 2], "big")

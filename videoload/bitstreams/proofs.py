@@ -121,7 +121,7 @@ def _mjpeg(packets: Packets) -> Pictures | None:
 
 
 def _least_height(packets: Packets) -> int:
-    """FFmpeg takes lower pictures for fields."""
+    """Return the least height of a frame: FFmpeg takes lower pictures for fields."""
     return packets.size[1] * 3 // 4
 
 

@@ -418,7 +418,7 @@ class Catalog:
         found = read_folder(folder, root, classes, label, chain, fields_in(requested(targets)))
         if targets is not None:
             if chain is not None:
-                raise CatalogError("targets= are of single files: leave chain= out")
+                raise CatalogError("targets= are of single files: omit chain=")
             found = with_fields(found, str(folder), targets)
         return cls._of(found)
 
@@ -446,7 +446,7 @@ class Catalog:
 
     @classmethod
     def concat(cls, catalogs: Iterable[Catalog]) -> Catalog:
-        """Several catalogs as one, one after the other.
+        """Return several catalogs as one, one after the other.
 
         A stream has one root. So catalogs with several roots get the nearest folder above all of
         them as root, and paths from there (``ucf101/Archery/v_1.avi``); remote workers then
@@ -466,29 +466,31 @@ class Catalog:
         """
         parts = list(catalogs)
         if not parts or not all(isinstance(part, cls) for part in parts):
-            raise CatalogError("join takes catalogs, at least one")
+            raise CatalogError("concat takes catalogs, at least one")
         tables = [part._table for part in parts]
         if any(table.parts for table in tables):
             raise CatalogError("a mixture cannot be part of another catalog: give its parts")
         if len({table.steps is None for table in tables}) > 1:
             raise CatalogError(
-                "to join catalogs, all or none are of from_lerobot: it has the times of steps"
+                "to concatenate catalogs, all or none are of from_lerobot: it has the times of "
+                "steps"
             )
         sample_parts = tables[0].sample_parts
         if any(table.sample_parts != sample_parts for table in tables):
             raise CatalogError(
-                "catalogs of several files as one sample are joined if they have the same parts, "
+                "catalogs of several files as one sample can be concatenated if they have the "
+                "same parts, "
                 "and the same by= and offset_s="
             )
         root, ways = side_by_side.common_root([table.root for table in tables])
         targets = [table.targets for table in tables if table.targets is not None]
         if targets and (len(targets) < len(parts) or len({each.classes for each in tables}) > 1):
             raise CatalogError(
-                "to join catalogs with targets, all need targets and the same classes: call "
+                "to concatenate catalogs with targets, all need targets and the same classes: call "
                 "with_targets for the others, or give each the same classes="
             )
         if len({table.has_moments for table in tables}) > 1:
-            raise CatalogError("to join catalogs, all or none need moments (at, at_s)")
+            raise CatalogError("to concatenate catalogs, all or none need moments (at, at_s)")
         paths = [
             below(way, path)
             for way, table in zip(ways, tables, strict=True)
@@ -504,7 +506,7 @@ class Catalog:
         ]
         columns = columns_of(tables) | {"label": np.concatenate(labels)}
         if len(parts) > 1 and (alike := look_alike(number)):
-            _log.warning("join: %s", alike)
+            _log.warning("concat: %s", alike)
         leading = [parts_of(path)[0] for path in paths]
         joined = Table(Listed(leading, columns, tuple(number), root), duplicates=True)
         if sample_parts is not None:
@@ -523,7 +525,7 @@ class Catalog:
         offset_s: Mapping[str, side_by_side.Offset] | None = None,
         **parts: Catalog,
     ) -> Catalog:
-        """Several files as one sample: RGB with depth and skeletons, or cameras in step.
+        """Return several files as one sample: RGB with depth and skeletons, or cameras in step.
 
         Examples:
             >>> top, side = vl.Catalog(["a.avi"]), vl.Catalog(["b.avi"])
@@ -633,7 +635,8 @@ class Catalog:
         return f"Catalog({rows} in {files} files{classes}, root={self.root})"
 
     def with_targets(self, targets: object) -> Catalog:
-        """This catalog with other targets than labels. `split` and ``balance`` use the labels.
+        """Return this catalog with other targets than labels. `split` and ``balance`` use the
+        labels.
 
         Examples:
             >>> ages = catalog.with_targets(np.linspace(20, 60, len(catalog)))

@@ -19,14 +19,14 @@ _NUMBERS = re.compile("([0-9]+)")
 def chained(
     paths: Sequence[str], labels: Sequence[int] | None, pattern: str, source: str
 ) -> tuple[list[str], list[int] | None]:
-    """Recordings and their labels, in the order of their first files: files in which ``pattern``
-    finds the same groups are one, in natural order. Other files stay as they are. The log names
-    files that seem to be missing. Raises CatalogError, also if the numbers of a recording begin
-    again: then its files are those of several."""
+    """Return recordings and their labels, in the order of their first files: files in which
+    ``pattern`` finds the same groups are one, in natural order. Other files stay as they are. The
+    log names files that seem to be missing. Raises CatalogError, also if the numbers of a recording
+    begin again: then its files are those of several."""
     try:
         compiled = re.compile(pattern)
     except re.error as error:
-        raise CatalogError(f"chain={pattern!r} is no regular expression: {error}") from None
+        raise CatalogError(f"chain={pattern!r} is not a regular expression: {error}") from None
     if not compiled.groups:
         raise CatalogError(f"chain={pattern!r} needs a group that names the recording: (.*)")
     rows: dict[object, list[int]] = {}
@@ -35,9 +35,9 @@ def chained(
         rows.setdefault(path if match is None else match.groups(), []).append(row)
     alone = sum(isinstance(key, str) for key in rows)
     if alone == len(paths):
-        raise CatalogError(f"{source}: chain={pattern!r} finds nothing in {paths[0]!r}")
+        raise CatalogError(f"{source}: chain={pattern!r} matches nothing in {paths[0]!r}")
     if alone:
-        _log.warning("%s: chain=%r finds nothing in %d files", source, pattern, alone)
+        _log.warning("%s: chain=%r matches nothing in %d files", source, pattern, alone)
     found, missing = [], []
     for members in rows.values():
         pieces = sorted((paths[row] for row in members), key=natural)

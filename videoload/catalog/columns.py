@@ -154,13 +154,13 @@ def names_in(
     try:
         search = re.compile(pattern).search
     except re.error as error:
-        raise CatalogError(f"{argument}={pattern!r} is no regular expression: {error}") from None
+        raise CatalogError(f"{argument}={pattern!r} is not a regular expression: {error}") from None
     found = []
     for path in paths:
         match = search(path)
         if match is None:
             raise CatalogError(
-                f"{argument}={pattern!r} finds nothing in {path!r}: every path must name {what}"
+                f"{argument}={pattern!r} matches nothing in {path!r}: every path must name {what}"
             )
         found.append("/".join(map(str, match.groups() or (match[0],))))
     return found

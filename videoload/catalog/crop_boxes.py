@@ -23,7 +23,7 @@ _UNTOLD = OF_FILE - {"places"} | {"box"}
 
 
 def check_boxes(catalog: Catalog, videos: range) -> None:
-    """Raises SpecError if these videos have no boxes, or a row has too many."""
+    """Raise SpecError if these videos have no boxes, or a row has too many."""
     values = _boxes(catalog)
     if values is None:
         raise SpecError(

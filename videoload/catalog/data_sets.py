@@ -47,7 +47,7 @@ def read_list(list_file: PathLike, root: PathLike | None, classes: ClassNames | 
         by_folder = number_of.get(folder, 0) if slash else 0
         label, flaw = int(number[0]) if number else by_folder, ""
         if not number and not by_folder:
-            flaw = f"has no class number, and its first folder is no class ({some(names)})"
+            flaw = f"has no class number, and its first folder is not a class ({some(names)})"
         elif not 1 <= label <= len(names):
             flaw = (
                 f"has class number {label}, which is not one of 1..{len(names)}: a split file "

@@ -60,7 +60,7 @@ def cells_in(
         if any(column.startswith(f"{field}:") for column in columns):
             values = json.loads(text)
             if not isinstance(values, dict):
-                raise CatalogError(f"{path} is no JSON object")
+                raise CatalogError(f"{path} is not a JSON object")
             named = ((f"{field}:{key}", value) for key, value in values.items())
             found |= {name: value for name, value in named if name in columns}
     except ValueError as error:

@@ -82,7 +82,7 @@ class Found:
     _linked: set[Path] = field(default_factory=set)
 
     def __post_init__(self) -> None:
-        """Raises CatalogError."""
+        """Raise CatalogError."""
         if isinstance(self.top, str):
             self._look_below_url(self.top)
         else:
@@ -130,7 +130,7 @@ class Found:
                     above = os.path.commonpath((root, target.parent))
                     raise CatalogError(
                         f"the symlink {entry.path!r} leads out of the root {root} to {target}: "
-                        f"give root={above!r}, which holds both"
+                        f"give root={above!r}, which contains both"
                     )
             if is_folder and is_fit and (not is_link or self._is_new(target)):
                 inner.append(entry.name)
@@ -271,7 +271,7 @@ def _by_folder(
     if strange := sorted({*found.folders} - {*names}):
         raise CatalogError(
             f"{home}: the sub-folder {strange[0]!r} is not in classes ({some(names)}): "
-            "add it to them, or move it away"
+            "add it to them, or move it"
         )
     of_folder = found.by_folder()
     loose = of_folder.pop("")
@@ -380,5 +380,5 @@ def _base(home: Path | str, top: Path | str) -> str:
     """Return the way from the root to a folder in it, ending with ``/``. Raises CatalogError."""
     above, below = str(top).rstrip("/") + "/", str(home).rstrip("/") + "/"
     if isinstance(home, Path) is not isinstance(top, Path) or not below.startswith(above):
-        raise CatalogError(f"{home} does not lie in the root {top}: give a parent as root")
+        raise CatalogError(f"{home} is not in the root {top}: give a parent as root")
     return below[len(above) :]

@@ -25,8 +25,8 @@ _BLOCK = 10_000  # if none is exact: shares to a ten-thousandth
 
 
 def weights(shares: Sequence[float]) -> list[int]:
-    """Places of each part in a block, at least one. Raises SpecError if a share is too small for
-    one place."""
+    """Return places of each part in a block, at least one. Raises SpecError if a share is too small
+    for one place."""
     total = math.fsum(shares)
     wanted = [share / total for share in shares]
     for block in (*range(len(shares), _LONGEST_EXACT + 1), _BLOCK):

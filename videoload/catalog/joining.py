@@ -138,8 +138,8 @@ def check_numbers(catalog: Catalog, others: Iterable[Catalog]) -> None:
 
 
 def check_shapes(catalog: Catalog, spec: SampleSpec) -> None:
-    """Raises SpecError if there are points or boxes in a part that the samples do not have, or
-    steps of clips that have no moment."""
+    """Raise SpecError if there are points or boxes in a part that the samples do not have, or steps
+    of clips that have no moment."""
     table = table_of(catalog)
     for name, column in targets_.named(catalog.targets).items():
         if isinstance(column, targets_.Steps):

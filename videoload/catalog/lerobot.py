@@ -106,7 +106,7 @@ def read_episodes(
 
 
 def _checked_info(tables: Tables) -> _Info:
-    """``meta/info.json``. Raises CatalogError."""
+    """Return ``meta/info.json``. Raises CatalogError."""
     where, info = f"{tables.root}/meta/info.json", tables.json("meta/info.json")
     version = info.get("codebase_version")
     if not isinstance(version, str):
@@ -197,7 +197,9 @@ def _offsets(name: str, seconds: Sequence[float], info: _Info) -> list[int]:
             f"delta_timestamps are not for the camera {name!r}: give its ClipSpec offsets="
         )
     if name not in info.columns or name in _NEVER_TARGETS:
-        raise CatalogError(f"delta_timestamps names {name!r}, which is none of {[*info.columns]}")
+        raise CatalogError(
+            f"delta_timestamps names {name!r}, which is not one of {[*info.columns]}"
+        )
     try:
         steps = np.asarray(seconds, np.float64) * info.fps
     except (TypeError, ValueError):
@@ -258,7 +260,7 @@ def _chosen(place: Mapping[int, int], episodes: Iterable[int], root: object) -> 
         wanted = [operator.index(each) for each in episodes]
     except TypeError:
         raise CatalogError(
-            f"{root}: episodes= takes a list of whole numbers, got {episodes!r:.80}: {there}"
+            f"{root}: episodes= takes a list of integers, got {episodes!r:.80}: {there}"
         ) from None
     if not wanted:
         raise CatalogError(f"{root}: episodes= names none: {there}")
@@ -405,7 +407,7 @@ def _paths(info: _Info, found: Mapping[str, Array], camera: str) -> list[str]:
 
 
 def _stats(tables: Tables) -> dict[str, dict[str, Array]]:
-    """``meta/stats.json``; nothing if there is no such file, or what it has is no number."""
+    """Return ``meta/stats.json``; nothing if there is no such file, or what it has is no number."""
     try:
         found = tables.json("meta/stats.json")
     except CatalogError as error:

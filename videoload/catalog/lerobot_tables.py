@@ -56,9 +56,9 @@ class Tables:
         try:
             found = json.loads(data)
         except (ValueError, RecursionError) as error:
-            raise CatalogError(f"{self.root}/{name} is no JSON: {error!s:.200}") from None
+            raise CatalogError(f"{self.root}/{name} is not JSON: {error!s:.200}") from None
         if not isinstance(found, dict):
-            raise CatalogError(f"{self.root}/{name} must hold a JSON object")
+            raise CatalogError(f"{self.root}/{name} must contain a JSON object")
         return found
 
     def files(self, folder: str) -> list[str]:
@@ -134,7 +134,7 @@ class Tables:
             raise CatalogError(f"{self.root}/{name} needs {number!r} and a column of text")
         numbers, words = (_plain(table.column(each)).to_pylist() for each in (number, texts[0]))
         if None in numbers or None in words or not all(isinstance(n, int) for n in numbers):
-            raise CatalogError(f"{self.root}/{name} has an empty cell, or no whole numbers")
+            raise CatalogError(f"{self.root}/{name} has an empty cell, or no integers")
         return dict(zip(numbers, words, strict=True))
 
     def _table(self, name: str, columns: Sequence[str] | None) -> Any:
@@ -166,7 +166,7 @@ def checked_pattern(name: str, pattern: object) -> str:
     used = [field for _, field, _, _ in pieces if field is not None]
     if odd := [field for field in used if field not in _FIELDS]:
         raise CatalogError(
-            f"{name} {pattern!r:.200} has the field {odd[0]!r}, which is none of "
+            f"{name} {pattern!r:.200} has the field {odd[0]!r}, which is not one of "
             f"{', '.join(_FIELDS)}"
         )
     for _, field, width, conversion in pieces:
@@ -245,7 +245,7 @@ def _kind(kind: Any) -> str | None:
 
 
 def _check_full(at: str, found: Any, each: int) -> None:
-    """Raises CatalogError if one of these cells, so many in a row, is empty."""
+    """Raise CatalogError if one of these cells, so many in a row, is empty."""
     if found.null_count:
         empty = found.is_null().to_numpy(zero_copy_only=False)
         raise CatalogError(f"{at} has an empty cell in row {int(empty.argmax()) // each}")

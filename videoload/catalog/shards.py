@@ -128,7 +128,7 @@ def read_shards(
 
 
 def _parts(samples: Sequence[_Sample], source: str) -> tuple[PartColumns | None, list[str]]:
-    """Several videos of a sample are its parts."""
+    """Return several videos of a sample as its parts."""
     several = next((each.fields for each in samples if len(each.fields) > 1), ())
     named = {re.sub(r"\W", "_", name.rpartition(".")[0] or name): name for name in several}
     if len(named) < len(several):
@@ -194,7 +194,7 @@ def _found(shards: str | Sequence[str], root: PathLike | None) -> tuple[Path | s
         found += matches
     for name in found:
         if name.startswith(("/", "../")) or is_url(name):
-            raise CatalogError(f"the shard {name!r} does not lie in the root {top}")
+            raise CatalogError(f"the shard {name!r} is not in the root {top}")
     return top, list(dict.fromkeys(found))
 
 
@@ -215,7 +215,7 @@ def _without_braces(name: str) -> list[str]:
         else:
             first, last, width = int(numbers[1]), int(numbers[2]), len(numbers[1])
             if not 0 <= last - first < _MAX_NAMES:
-                raise CatalogError(f"{{{piece}}} in {name!r} stands for no or too many names")
+                raise CatalogError(f"{{{piece}}} in {name!r} expands to no or too many names")
             pieces.append([f"{number:0{width}}" for number in range(first, last + 1)])
     return ["".join(each) for each in itertools.product(*pieces)]
 

@@ -29,7 +29,8 @@ def combined(
     by: By,
     offset_s: Mapping[str, Offset] | None,
 ) -> Table:
-    """Catalogs side by side, with the labels and segments of the first. Raises CatalogError."""
+    """Return catalogs side by side, with the labels and segments of the first. Raises
+    CatalogError."""
     if len(parts) < 2:
         raise CatalogError("side_by_side takes catalogs by name, at least two: rgb=..., depth=...")
     first, *others = parts.values()
@@ -57,7 +58,7 @@ def laid(
     shared, rows = _offsets(offset_s, list(paths), len(samples))
     if rows is not None:
         if by == "frames":
-            raise CatalogError('offset_s is in seconds: leave by="frames" out')
+            raise CatalogError('offset_s is in seconds: omit by="frames"')
         samples = list(map(with_offsets, samples, rows.tolist()))
     if (long := max(samples, key=len, default="")) and len(long) > MAX_PATHS:
         raise CatalogError(
@@ -82,7 +83,7 @@ def _offsets(
             shared[name] = cast(float, seconds)
             continue
         if name not in parts:
-            raise CatalogError(f"offset_s names {name!r}, which is no part")
+            raise CatalogError(f"offset_s names {name!r}, which is not a part")
         column = np.asarray(seconds, np.float64)
         if column.shape != (samples,) or not np.isfinite(column).all():
             raise CatalogError(
@@ -131,7 +132,7 @@ def common_root(roots: Sequence[Path | str | None]) -> tuple[Path | str | None, 
     folders = [root for root in roots if isinstance(root, PurePath)]
     if len(folders) < len(roots):
         raise CatalogError(
-            "to join catalogs, all need a folder as root, or the same root, or no root: "
+            "to concatenate catalogs, all need a folder as root, or the same root, or no root: "
             + ", ".join(str(root) for root in roots)
         )
     above = Path(os.path.commonpath(folders))

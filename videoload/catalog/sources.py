@@ -35,7 +35,7 @@ def load(
     ``table``: arguments of `Catalog.from_table`. ``classes``: a classInd.txt with their names.
     Without ``is_labelled``, labels are not required. Raises CatalogError."""
     if table and Path(source).suffix.lower() not in TABLES:
-        raise VideoloadError(f"--table is for the columns of a table, and {source} is none")
+        raise VideoloadError(f"--table is for the columns of a table, but {source} is not one")
     if is_archive(str(source)) and not Path(source).is_dir():
         return Catalog.from_shards(str(source), root)
     if is_url(source) or Path(source).is_dir():
@@ -44,7 +44,7 @@ def load(
         return Catalog.from_folder(source, root=root, classes=classes, label=label, chain=chain)
     source = Path(source)
     if chain is not None:
-        raise VideoloadError(f"--chain is for the files of a folder, and {source} is none")
+        raise VideoloadError(f"--chain is for the files of a folder, but {source} is not one")
     if source.suffix.lower() in SUFFIXES:
         raise VideoloadError(f"{source} is a video: give the folder that it is in")
     if source.suffix.lower() in TABLES:
@@ -61,7 +61,7 @@ def load(
 
 
 def _check_root(source: Path, paths: Iterable[str]) -> None:
-    """Raises VideoloadError if the first paths of a list do not lead from its own folder to
+    """Raise VideoloadError if the first paths of a list do not lead from its own folder to
     anything."""
     first = list(islice(paths, _LOOKED_AT))
     if first and all(status_of(source.parent, files_of(path)[0]) is None for path in first):

@@ -32,7 +32,7 @@ def chosen(indices: Iterable[int], videos: int) -> npt.NDArray[np.int64]:
     IndexError."""
     given = np.asarray(indices if isinstance(indices, np.ndarray) else list(indices))
     if not is_list(indices) or given.ndim != 1 or (given.size and given.dtype.kind not in "iu"):
-        raise CatalogError("subset takes whole numbers (of a mask: np.flatnonzero(mask))")
+        raise CatalogError("subset takes integers (of a mask: np.flatnonzero(mask))")
     return np.arange(videos)[given.astype(np.int64)]
 
 

@@ -65,7 +65,7 @@ class Table:
     )  # fmt: skip
 
     def __init__(self, listed: Listed, *, duplicates: bool) -> None:
-        """Raises CatalogError if a column is wrong, or unless ``duplicates`` are allowed, if a
+        """Raise CatalogError if a column is wrong, or unless ``duplicates`` are allowed, if a
         segment occurs twice."""
         self.root: Path | str | None = None if listed.root is None else open_root(listed.root)
         self.classes = listed.classes
@@ -267,7 +267,7 @@ def _array(field: str, values: Any, count: int) -> npt.NDArray[Any]:
     except (TypeError, ValueError):
         raise CatalogError(f"{name} must be numbers") from None
     if is_whole and (array.dtype.kind not in "iu" or not np.can_cast(array.dtype, np.int64)):
-        raise CatalogError(f"{name} must be whole numbers that fit int64, not {array.dtype}")
+        raise CatalogError(f"{name} must be integers that fit int64, not {array.dtype}")
     if array.shape != (count, *default.shape):
         raise CatalogError(f"{name} has the shape {array.shape}, but there are {count} paths")
     return array.astype(default.dtype, copy=False)

@@ -83,7 +83,9 @@ def rows_of(table: Any, source: str = "the table") -> Rows:
     columns: dict[str, list[Any]] = {}
     for name, column in named:
         if not is_list(column):
-            raise CatalogError(f"{source}: the column {name!r} is no list of rows: {column!r:.80}")
+            raise CatalogError(
+                f"{source}: the column {name!r} is not a list of rows: {column!r:.80}"
+            )
         if getattr(column, "columns", None) is not None or str(name).strip() in columns:
             raise CatalogError(f"{source}: two columns are named {str(name).strip()!r}")
         columns[str(name).strip()] = _cells(column)
@@ -269,7 +271,7 @@ def _row(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _check_once(names: Iterable[str], source: str) -> None:
-    """Raises CatalogError if two columns have one name."""
+    """Raise CatalogError if two columns have one name."""
     for name, times in Counter(name.strip() for name in names).items():
         if times > 1:
             raise CatalogError(f"{source}: two columns are named {name!r}")

@@ -262,7 +262,7 @@ class _TableReader:
         try:
             pieces = list(Formatter().parse(pattern)) if "{" in pattern and not is_name else pieces
         except ValueError as error:
-            raise CatalogError(f"{keyword}={pattern!r} is no pattern: {error}") from None
+            raise CatalogError(f"{keyword}={pattern!r} is not a pattern: {error}") from None
         filled, left = [""] * len(self._rows), {*self._left}
         for literal, name, form, _ in pieces:
             filled = [path + literal for path in filled]
@@ -313,7 +313,7 @@ class _TableReader:
         if (value := whole(cell)) is None:
             is_fraction = number(cell) >= 0 and role in ("start", "end", "at")
             hint = f": {role} counts frames, {role}_s= is in seconds" * is_fraction
-            raise self._error(i, f"{role} must be a whole number from 0, not {shown(cell)}{hint}")
+            raise self._error(i, f"{role} must be an integer from 0, not {shown(cell)}{hint}")
         return value
 
     def _box(self, i: int, cell: Any, role: str) -> list[float]:
@@ -354,7 +354,7 @@ class _TableReader:
         return {name: self._target(of) for name, of in requested.items()}
 
     def _one_of(self, name: str, cells: list[Any]) -> OneOf:
-        """Texts of which each clip gets one."""
+        """Return texts of which each clip gets one."""
         rows: list[Any] = []
         for row in self._left:
             cell = cells[row]
@@ -394,7 +394,7 @@ class _TableReader:
             if is_written_whole(cell) and int(np.float32(value)) != integer(cell):
                 raise self._error(
                     row,
-                    f"{name}: float32 cannot hold {shown(cell)}. If all cells are whole numbers "
+                    f"{name}: float32 cannot hold {shown(cell)}. If all cells are integers "
                     "that fit int64, they become that: targets= takes a dict of columns by name",
                 )
             return value

@@ -335,8 +335,8 @@ def joined(parts: Sequence[Targets]) -> Targets:
     """Return the targets of several catalogs, one after the other. Raises CatalogError."""
     if len({_kind(part) for part in parts}) != 1:
         raise CatalogError(
-            "to join catalogs, their targets must have the same names, shapes and types, not "
-            + " and ".join(sorted({str(_kind(part)) for part in parts}))
+            "to concatenate catalogs, their targets must have the same names, shapes and types, "
+            "not " + " and ".join(sorted({str(_kind(part)) for part in parts}))
         )
     first = parts[0]
     if isinstance(first, dict):
@@ -495,7 +495,7 @@ def _column(name: str, values: object, videos: int, paths: Sequence[str]) -> Col
 
 
 def _one_a_file(column: PerFrame, paths: Sequence[str]) -> PerFrame:
-    """Segments of a file share its array."""
+    """Return the arrays with one per file: segments of a file share its array."""
     kept: dict[tuple[str, bytes], npt.NDArray[Any]] = {}
     named = zip(paths, _digests(column._arrays), strict=True)
     return PerFrame(
@@ -671,8 +671,8 @@ def _whole(offsets: list[Any]) -> Ints:
 
 
 def _marks(name: str, given: Any, dimensions: int, last: tuple[str | int, ...]) -> Rows:
-    """Marks as float32: an array [N, ..., *last], or `PerFrame` of arrays [frames, ..., *last].
-    Raises CatalogError."""
+    """Return marks as float32: an array [N, ..., *last], or `PerFrame` of arrays [frames, ...,
+    *last]. Raises CatalogError."""
     wanted = ", ".join(map(str, last))
     takes = (
         f"{name} takes an array [videos, {wanted}], or a list with an array [frames, {wanted}] for "

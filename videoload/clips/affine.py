@@ -19,7 +19,7 @@ Row = tuple[float, float, float]
 
 
 def affine(params: ClipParams) -> tuple[Row, Row]:
-    """[2, 3]: from (x, y, 1) of a decoded frame to the pixels of the clip."""
+    """Return the matrix [2, 3] from (x, y, 1) of a decoded frame to the pixels of the clip."""
     across = _scaled(params.region, params.scaled, params.part, params.size, 0)
     down = _scaled(params.region, params.scaled, params.part, params.size, 1)
     x: Row = (across[0], 0.0, across[1])
@@ -44,7 +44,8 @@ def _scaled(
 
 
 def points_in(points: Floats, matrices: Matrices) -> Floats:
-    """Points [*n, ..., 2] of decoded frames, in pixels of clips with the matrices [*n, 2, 3]."""
+    """Return points [*n, ..., 2] of decoded frames, in pixels of clips with the matrices [*n, 2,
+    3]."""
     by, x, y = _beside(matrices, points), points[..., 0], points[..., 1]
     # By element: a matrix product may round otherwise on another CPU.
     moved = (
@@ -54,8 +55,8 @@ def points_in(points: Floats, matrices: Matrices) -> Floats:
 
 
 def boxes_in(boxes: Floats, matrices: Matrices) -> Floats:
-    """Boxes [*n, ..., 4], left, top, right, bottom, in the pixels of clips with the matrices [*n,
-    2, 3]: axis-parallel again. Their numbers count the edges of pixels, not centres."""
+    """Return boxes [*n, ..., 4], left, top, right, bottom, in the pixels of clips with the matrices
+    [*n, 2, 3]: axis-parallel again. Their numbers count the edges of pixels, not centers."""
     one, other = (points_in(boxes[..., at] - 0.5, matrices) for at in (slice(2), slice(2, 4)))
     return np.concatenate([np.minimum(one, other), np.maximum(one, other)], -1) + np.float32(0.5)
 
@@ -76,5 +77,5 @@ def _beside(matrices: Matrices, points: Floats) -> Matrices:
 
 
 def affines(params: Iterable[ClipParams]) -> Matrices:
-    """float32 [n, 2, 3] of n clips."""
+    """Return the matrices of n clips, float32 [n, 2, 3]."""
     return np.array([affine(each) for each in params], np.float32).reshape(-1, 2, 3)

@@ -83,7 +83,7 @@ FUNCTION = re.compile(r"(?!__main__\b)[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*
 
 
 def checked_range(name: str, given: object, most: float) -> tuple[float, float]:
-    """(least, most) as floats. Raises SpecError."""
+    """Return (least, most) as floats. Raises SpecError."""
     if isinstance(given, tuple | list) and len(given) == 2:
         low, high = (real(name, value, 0.001, most) for value in given)
         if low <= high:
@@ -92,8 +92,8 @@ def checked_range(name: str, given: object, most: float) -> tuple[float, float]:
 
 
 def function_name(argument: str, function: object) -> str:
-    """``"package.module:function"`` of a function that a worker imports by that name, given as
-    itself or by its name. Raises SpecError."""
+    """Return ``"package.module:function"`` of a function that a worker imports by that name, given
+    as itself or by its name. Raises SpecError."""
     name, flaw = function, ""
     if callable(function):
         module = str(getattr(function, "__module__", None))

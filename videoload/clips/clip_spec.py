@@ -329,7 +329,7 @@ class ClipSpec:
             raise SpecError("frames is missing: how many frames a clip has, at least 1")
         if isinstance(self.frames, str) and self.frames != "all":
             raise SpecError(
-                f'frames must be a whole number of at least 1, or "all", got {self.frames!r}'
+                f'frames must be an integer of at least 1, or "all", got {self.frames!r}'
             )
         if most is None and self.frames == "all":  # type: ignore[comparison-overlap]
             raise SpecError(
@@ -345,7 +345,7 @@ class ClipSpec:
             return
         if self.long == "thin" and self.audio_rate is not None:
             raise SpecError(
-                'long="thin" skips parts of a video, so it cannot have audio: leave audio_rate= out'
+                'long="thin" skips parts of a video, so it cannot have audio: omit audio_rate='
             )
         most = whole("max_frames", most, most=MAX_COUNT)
         frames = most if self.frames in (0, "all") else whole("frames", self.frames, most=most)
@@ -361,7 +361,7 @@ class ClipSpec:
                 kinds = [repr(value) for value in allowed if value is not None]
                 raise SpecError(
                     f"{clips} have no {each.name}={own!r}"
-                    + (f": choose {' or '.join(kinds)}" if kinds else ": leave it out")
+                    + (f": choose {' or '.join(kinds)}" if kinds else ": omit it")
                 )
 
     def _check_size(self) -> None:
@@ -383,7 +383,7 @@ class ClipSpec:
         if several:
             return
         if self.crop in WHOLE_FRAME and self.resize is not None:
-            raise SpecError(f'crop="{self.crop}" scales the frame to size: leave resize out')
+            raise SpecError(f'crop="{self.crop}" scales the frame to size: omit resize')
         # Only the short side has the length resize; the long side depends on the video.
         scales = self.resize is not None and self.crop not in FROM_SCALED
         if scales and min(size) > (self.resize or 0):
@@ -411,7 +411,7 @@ class ClipSpec:
         try:
             offsets = tuple(whole("offsets", each, -MAX_COUNT, MAX_COUNT) for each in self.offsets)
         except TypeError:
-            raise SpecError(f"offsets must be whole numbers, got {self.offsets!r}") from None
+            raise SpecError(f"offsets must be integers, got {self.offsets!r}") from None
         if not offsets or any(a >= b for a, b in pairwise(offsets)):
             raise SpecError(f"offsets must be strictly increasing integers, got {self.offsets!r}")
         if self.frames not in (0, len(offsets)) or self.stride != 1 or self.fps is not None:
@@ -424,7 +424,7 @@ class ClipSpec:
         object.__setattr__(self, "frames", len(offsets))
 
     def _check_together(self) -> None:
-        """Raises SpecError if two fields contradict each other."""
+        """Raise SpecError if two fields contradict each other."""
         hops = [name for name in ("hop", "hop_s") if getattr(self, name) is not None]
         takes_windows = self.sampling in ("at", "dense")
         for is_wrong, why in (
@@ -436,21 +436,21 @@ class ClipSpec:
             (hops and self.sampling != "dense", f'{" and ".join(hops)} is for sampling="dense"'),
             (len(hops) > 1, "give hop (source frames) or hop_s (seconds), not both"),
             (self.sampling == "dense" and self.clips_per_video != 1,
-             'sampling="dense" takes all windows: leave clips_per_video out'),
+             'sampling="dense" takes all windows: omit clips_per_video'),
             (self.fps is not None and self.hop is not None,
              "hop counts source frames: with fps, give hop_s in seconds"),
             (self.edges is not None and not takes_windows,
              'edges is for sampling="at" and "dense"'),
             (self.edges is not None and self.short != "loop",
-             "with edges, no video is too short: leave short out"),
+             "with edges, no video is too short: omit short"),
             (self.span == "video" and takes_windows,
              f'sampling="{self.sampling}" takes windows: leave span="{self.span}" out'),
             (self.span == "video" and (self.stride != 1 or self.fps is not None),
-             'span="video" takes a frame from each part: leave stride and fps out'),
+             'span="video" takes a frame from each part: omit stride and fps'),
             (self.align and takes_windows,
              f'sampling="{self.sampling}" selects each window: omit align'),
             (self.align and (self.span == "video" or self.long == "thin"),
-             'align is where a window begins: leave span="video" and long="thin" out'),
+             'align is where a window begins: omit span="video" and long="thin"'),
             (self.views > 1 and self.transform is None and not is_random(self),
              f"the {self.views} views of a sample would all be the same: make crop, flip or window "
              "random, or give jitter or a transform"),
@@ -575,8 +575,8 @@ def least_and_most(spec: ClipSpec) -> tuple[float, float]:
 
 
 def height_and_width(spec: ClipSpec) -> tuple[int, int]:
-    """Height and width of a clip in pixels, or of the largest of several sizes. Raises SpecError
-    while ``size`` is None."""
+    """Return height and width of a clip in pixels, or of the largest of several sizes. Raises
+    SpecError while ``size`` is None."""
     if spec.size is None:
         raise SpecError(
             "size=None: the stream finds it in its first video, and has it in stream.clip"
@@ -629,7 +629,7 @@ def at_native_size(spec: ClipSpec, width: int, height: int) -> ClipSpec:
 
 
 def dense_hop(spec: ClipSpec) -> int:
-    """Source frames from one window of ``"dense"`` to the next, if `hop_seconds` is None."""
+    """Return source frames from one window of ``"dense"`` to the next, if `hop_seconds` is None."""
     return spec.frames * spec.stride if spec.hop is None else spec.hop
 
 
@@ -647,7 +647,7 @@ def crops_of(spec: ClipSpec) -> int:
 
 
 def pixel_format(spec: ClipSpec) -> PixelFormat:
-    """The layout of its pixels in an array."""
+    """Return the layout of its pixels in an array."""
     return PIXEL_FORMATS[spec.pixels]
 
 
@@ -660,7 +660,7 @@ def decoded_shape(spec: ClipSpec) -> tuple[int, ...]:
 
 
 def decoded_dtype(spec: ClipSpec) -> str:
-    """NumPy's name of a decoded clip's type."""
+    """Return NumPy's name of a decoded clip's type."""
     return pixel_format(spec).dtype
 
 

@@ -59,7 +59,7 @@ class Colors(NamedTuple):
 
 
 def checked_colors(jitter: object, grayscale: object, pixels: str) -> dict[str, Any]:
-    """``jitter`` and ``grayscale`` of a spec. Raises SpecError."""
+    """Return ``jitter`` and ``grayscale`` of a spec. Raises SpecError."""
     made = {
         "jitter": None if jitter is None else _checked_jitter(jitter),
         "grayscale": real("grayscale", grayscale, 0, 1, what="a probability"),
@@ -70,7 +70,7 @@ def checked_colors(jitter: object, grayscale: object, pixels: str) -> dict[str, 
 
 
 def _checked_jitter(jitter: object) -> Jitter:
-    """(brightness, contrast, saturation, hue) as floats. Raises SpecError."""
+    """Return (brightness, contrast, saturation, hue) as floats. Raises SpecError."""
     if not isinstance(jitter, tuple | list) or len(jitter) != 4:
         raise SpecError(f"jitter must be (brightness, contrast, saturation, hue), got {jitter!r}")
     made = [real("jitter", value, 0, 1) for value in jitter]

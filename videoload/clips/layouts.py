@@ -60,7 +60,7 @@ def as_arrays(rows: npt.NDArray[np.uint8], shape: tuple[int, ...], dtype: str) -
 
 
 def checked_audio(rate: Any, channels: Any, fps: float | None) -> dict[str, int | None]:
-    """``audio_rate`` and ``audio_channels`` of a spec. Raises SpecError."""
+    """Return ``audio_rate`` and ``audio_channels`` of a spec. Raises SpecError."""
     channels = whole("audio_channels", channels, 1, _CHANNELS)
     if rate is None:
         if channels != 1:

@@ -18,13 +18,14 @@ _CROP_ATTEMPTS = 10
 
 
 def generator(seed: int) -> Draw:
-    """Draws of a seed."""
+    """Return a random generator with this seed."""
     # Only Random.random() gives the same numbers in every version of Python.
     return random.Random(seed).random
 
 
 def scaled_size(width: int, height: int, resize: int | None) -> Size:
-    """(width, height) with the short side ``resize`` and the other the nearest even length."""
+    """Return (width, height) with the short side ``resize`` and the other the nearest even
+    length."""
     if resize is None:
         return width, height
     if width <= height:

@@ -87,11 +87,11 @@ class SampleSpec(
         self._check_audio()
         offsets = self.offsets_s or {}
         if unknown := {*offsets} - {*self.clips}:
-            raise SpecError(f"offset_s names {min(unknown)!r}, which is no part")
+            raise SpecError(f"offset_s names {min(unknown)!r}, which is not a part")
         for name, seconds in offsets.items():
             real(f"offset_s of {name!r}", seconds, -1e9, 1e9)
         if self.by == "frames" and any(offsets.values()):
-            raise SpecError('offset_s is in seconds: leave by="frames" out')
+            raise SpecError('offset_s is in seconds: omit by="frames"')
 
     def _check_audio(self) -> None:
         heard = [name for name, clip in self.clips.items() if clip.audio_rate is not None]
@@ -176,8 +176,8 @@ class SampleSpec(
         return offsets.get(name, 0.0) - offsets.get(self.leading, 0.0)
 
     def shifted(self, offsets_s: Sequence[float]) -> SampleSpec:
-        """This spec for files that begin later by these offsets, one for each part; [] for none.
-        Raises ValueError."""
+        """Return this spec for files that begin later by these offsets, one for each part; [] for
+        none. Raises ValueError."""
         if not offsets_s:
             return self
         own, new = self.offsets_s or {}, copy.copy(self)
@@ -256,7 +256,7 @@ class Shape(NamedTuple):
 
 
 def shape_of(spec: SampleSpec) -> Shape:
-    """The shape of the largest clips."""
+    """Return the shape of the largest clips."""
     sizes = (max(each, key=math.prod) for each in map(sizes_of, spec.clips.values()) if each)
     return Shape(spec.leader.frames, tuple(sizes))
 
@@ -301,7 +301,7 @@ def by_part(spec: SampleSpec, reported: npt.NDArray[T]) -> dict[str, npt.NDArray
 
 
 def moment_at(clip: ClipSpec) -> int | None:
-    """The frame of a clip that shows its moment; None: it has no moment."""
+    """Return the frame of a clip that shows its moment; None: it has no moment."""
     if clip.sampling != "at" and (clip.sampling != "dense" or clip.edges is None):
         return None
     if clip.offsets is not None:
@@ -369,16 +369,13 @@ def sample_spec(
     shuffled stream are sampled at random. Raises SpecError."""
     if parts is None:
         if isinstance(given, Mapping):
-            raise SpecError(
-                "a dict of specs is for several files as one sample: make the catalog with "
-                "Catalog.side_by_side"
-            )
+            raise SpecError("a dict of specs needs a multi-file catalog: use Catalog.side_by_side")
         parts, given = SampleParts(("",)), {"": given}
     names = f"the catalog has the parts {', '.join(parts.names)}"
     if not isinstance(given, Mapping):
         raise SpecError(f"{names}: give a dict with a spec for each")
     if odd := [name for name in given if name not in parts.names]:
-        raise SpecError(f"{names}: {odd[0]!r} is none of them")
+        raise SpecError(f"{names}: {odd[0]!r} is not one of them")
     if left := [name for name in parts.names if name not in given]:
         raise SpecError(f"{names}: give a spec for {left[0]!r} as well")
     for name in parts.names:

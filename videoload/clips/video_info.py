@@ -85,13 +85,13 @@ class VideoInfo(NamedTuple):
         return self.num_frames, self.times[-1] * self.num_frames / (self.num_frames - 1), shape
 
     def shown_size(self, spec: ClipSpec) -> tuple[int, int]:
-        """(width, height) of the frames that the spec crops."""
+        """Return (width, height) of the frames that the spec crops."""
         width, height = self.width, self.height
         return (height, width) if spec.rotate and self.quarter_turns % 2 else (width, height)
 
     def displayed_size(self, spec: ClipSpec) -> tuple[int, int]:
-        """(width, height) of the frames as a player shows them: `shown_size`, with the longer side
-        of non-square pixels stretched."""
+        """Return (width, height) of the frames as a player shows them: `shown_size`, with the
+        longer side of non-square pixels stretched."""
         width, height = self.width, self.height
         if self.pixel_aspect_ratio > 1:
             width = round(width * self.pixel_aspect_ratio)

@@ -151,7 +151,7 @@ def _from_first(spec: ClipSpec, length: int, fps: Fraction, times: Times | None)
 
 
 def _evenly(frames: int, of: int, times: Times | None) -> Ints:
-    """So many frames from the first of a video to its last, as a player shows them at even
+    """Return so many frames from the first of a video to its last, as a player shows them at even
     times."""
     parts = max(1, frames - 1)
     if times is None:
@@ -302,14 +302,14 @@ def with_edges(spec: ClipSpec, found: Ints, first: int, last: int, moment: int) 
 
 
 def _check_length(spec: ClipSpec, frames: int, span: int) -> None:
-    """Raises UnfitError if the spec refuses videos that are shorter than a clip."""
+    """Raise UnfitError if the spec refuses videos that are shorter than a clip."""
     if spec.short in ("drop", "error"):
         reason = f"has {frames} frames, a clip spans {span}"
         raise UnfitError(reason, dropped=spec.short == "drop")
 
 
 def _step_of(spec: ClipSpec, fps: Fraction) -> int | Fraction:
-    """Source frames from one frame of a clip to the next."""
+    """Return source frames from one frame of a clip to the next."""
     if spec.fps is None:
         return spec.stride
     if fps <= 0:
@@ -347,7 +347,8 @@ def _start(
     at: float,
     free: int,
 ) -> int:
-    """First frame of the window, from 0 to ``free``, counted from the ``first`` of its segment."""
+    """Return the first frame of the window, from 0 to ``free``, counted from the ``first`` of its
+    segment."""
     match spec.sampling:
         case "random":
             start = int(at * (free + 1))
@@ -366,7 +367,8 @@ def _start(
 
 
 def _hop(spec: ClipSpec, fps: Fraction) -> Fraction:
-    """Source frames from one window of ``"dense"`` to the next, in a video with this rate."""
+    """Return source frames from one window of ``"dense"`` to the next, in a video with this
+    rate."""
     if fps <= 0:
         raise UnfitError("has no frame rate; give hop instead of hop_s")
     if spec.hop_s is None:

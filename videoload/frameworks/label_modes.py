@@ -11,8 +11,8 @@ LabelMode = Literal["int", "categorical", "binary"] | None
 
 
 def encode(dataset: tf.data.Dataset, mode: LabelMode, classes: int, *, rows: bool) -> Any:
-    """``dataset`` of (clips, labels) with the labels in this form. Without ``rows``, its batches
-    have one clip, and become single clips. The clips are not copied."""
+    """Return ``dataset`` of (clips, labels) with the labels in this form. Without ``rows``, its
+    batches have one clip, and become single clips. The clips are not copied."""
     import tensorflow as tf
 
     if mode == "int" and rows:

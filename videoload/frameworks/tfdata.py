@@ -210,7 +210,7 @@ class Idle:
 
 
 def expect_reader(readers: StreamReaders) -> None:
-    """A thread of TensorFlow may read the stream from now on."""
+    """Note that a thread of TensorFlow may read the stream from now on."""
     INTERRUPTS.listen()
     _read_here.add(readers)
 

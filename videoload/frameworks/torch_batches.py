@@ -198,7 +198,7 @@ def one_ahead(items: Iterator[T], begin: Callable[[T], U], end: Callable[[U], V]
 
 
 def _each(function: Callable[[Any], Any], part: Any, of: type = np.ndarray) -> Any:
-    """``part`` with all arrays in it replaced, those of text by lists."""
+    """Return ``part`` with all arrays in it replaced, those of text by lists."""
     if isinstance(part, dict):
         return {name: _each(function, value, of) for name, value in part.items()}
     if isinstance(part, np.ndarray) and part.dtype.kind in "OSU":
@@ -242,11 +242,11 @@ class Numbers:
         self._constants: dict[Any, Any] = {}
 
     def given(self) -> list[tuple[str, Sequence[float]]]:
-        """``mean`` and ``std``, as far as they are given."""
+        """Return ``mean`` and ``std``, as far as they are given."""
         return [(name, values) for name, values in self._scale.items() if values is not None]
 
     def check(self, axes: str, channels: int) -> None:
-        """Raises SpecError if these clips have other axes or channels."""
+        """Raise SpecError if these clips have other axes or channels."""
         if "V" in self.layout and "V" not in axes:
             raise SpecError(f"layout={self.layout!r} is of several views, and the clips have one")
         for name, values in self.given():
@@ -298,7 +298,7 @@ def finishing(
             continue
         if unknown := {*values} - {*parts}:
             raise SpecError(
-                f"{argument}= names {min(unknown)!r}, which is no part: there are {[*parts]}"
+                f"{argument}= names {min(unknown)!r}, which is not a part: there are {[*parts]}"
             )
         if left_out := [name for name in parts if name not in values]:
             raise SpecError(

@@ -29,7 +29,7 @@ class Arrays(NamedTuple):
 
 
 def to_rgb(clips: Any, lead: Sequence[Any], rows: int, width: int, xp: Arrays) -> Any:
-    """uint8 [*lead, H * 3 // 2, W] -> uint8 [*lead, H, W, 3]. Raises SpecError."""
+    """Convert uint8 [*lead, H * 3 // 2, W] to uint8 [*lead, H, W, 3]. Raises SpecError."""
     height = rows * 2 // 3
     if rows % 3 or width % 2:
         raise SpecError(

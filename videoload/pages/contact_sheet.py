@@ -72,7 +72,7 @@ class SheetRow(NamedTuple):
 
 
 def check(path: str | Path, spec: SampleSpec) -> None:
-    """Raises SpecError if clips cannot be drawn into ``path``, or VideoloadError if Pillow is
+    """Raise SpecError if clips cannot be drawn into ``path``, or VideoloadError if Pillow is
     missing."""
     check_drawable(spec)
     if Path(path).suffix.lower() != ".png":
@@ -84,14 +84,14 @@ def check(path: str | Path, spec: SampleSpec) -> None:
 
 
 def check_drawable(spec: SampleSpec) -> None:
-    """Raises SpecError if clips are no pictures."""
+    """Raise SpecError if clips are no pictures."""
     for clip in spec.clips.values():
         if clip.output is None:
             continue
         shape, dtype = clip.output
         if dtype != "uint8" or len(shape) != 4 or shape[-1] != 3:
             raise SpecError(
-                "a preview needs pictures, uint8 [T, H, W, 3], and the transform returns "
+                "a preview needs frames, uint8 [T, H, W, 3], and the transform returns "
                 f"{dtype} {list(shape)}"
             )
 
@@ -148,8 +148,8 @@ def rows_of(batch: BatchWithInfo, catalog: Catalog, spec: SampleSpec) -> Iterato
 
 
 def _by_clip(array: Floats, column: Marks, spec: ClipSpec) -> Floats | None:
-    """Points [n, T, K, 2] or boxes [n, T, K, 4] of all clips of a batch. None if a part has other
-    frames than the leader, by which they are counted."""
+    """Return points [n, T, K, 2] or boxes [n, T, K, 4] of all clips of a batch. None if a part has
+    other frames than the leader, by which they are counted."""
     of_frames = isinstance(values_of(column), PerFrame)
     frames = array.shape[1 + (spec.views > 1)] if of_frames else 1
     if frames not in (1, spec.frames):
@@ -282,7 +282,7 @@ def _font() -> Any:
 
 
 def _shrunk(rows: Sequence[SheetRow]) -> int:
-    """By what pictures are divided."""
+    """Return the divisor of the pictures' size."""
     widest = max(row.pictures.shape[0] * row.pictures.shape[2] for row in rows)
     return max(1, -(-int(widest) // _WIDEST))
 

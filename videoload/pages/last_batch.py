@@ -42,7 +42,7 @@ class LastBatch:
             self._why_not = str(error)
 
     def shown(self) -> dict[str, Any]:
-        """Pictures of the batch that was handed over after the last call, for a page."""
+        """Return pictures of the batch that was handed over after the last call, for a page."""
         readers = self._readers()
         if readers is not None and not self._why_not and time.monotonic() >= self._again_at:
             self._again_at = time.monotonic() + _EVERY_S
@@ -53,7 +53,7 @@ class LastBatch:
         return {"clips": self._made, "why_not": self._why_not}
 
     def _take(self, batch: BatchWithInfo) -> None:
-        """In the thread of the trainer: some 100 kB are copied."""
+        """Copy the batch, some 100 kB, in the trainer's thread."""
         readers = self._readers()
         if readers is None:
             return

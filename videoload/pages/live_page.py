@@ -74,7 +74,7 @@ class LivePage:
         return Answer(form(record if sees_all else without_paths(record)), _JSON)
 
     def _batch(self, sees_all: bool) -> Answer:
-        """Pictures of the last batch of each stream."""
+        """Return pictures of the last batch of each stream."""
         if not sees_all:
             return Answer(as_json([]), _JSON)
         found = [readers for each in list(self._open) if (readers := each()) is not None]

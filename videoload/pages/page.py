@@ -30,8 +30,8 @@ def page(name: str, data: object = None) -> str:
 
 
 def as_json(data: object) -> str:
-    """Data for a script. What is infinite is null, and bytes of names that are no UTF-8 are shown
-    by their escapes."""
+    """Return data for a script. What is infinite is null, and bytes of names that are no UTF-8 are
+    shown by their escapes."""
     try:
         return msgspec.json.encode(data).decode()
     except UnicodeEncodeError:

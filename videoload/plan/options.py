@@ -101,7 +101,7 @@ DEFAULTS: dict[str, Any] = {name: hint.__metadata__[0] for name, hint in _HINTS.
 
 
 def takes_options(function: F, *, on_error: OnError = "substitute") -> F:
-    """Let a function with ``**options: Unpack[StreamOptions]`` show each of them in its signature
+    """Make a function with ``**options: Unpack[StreamOptions]`` show each of them in its signature
     and its docstring, and suggest a name for a misspelt one. ``on_error``: the function's own
     default."""
     own = [

@@ -46,6 +46,6 @@ def _noise(seed: bytes, turn: int, half: int) -> int:
 
 
 def hash64(*parts: object) -> int:
-    """64 bits out of the parts, the same on every machine."""
+    """Return 64 bits out of the parts, the same on every machine."""
     text = ":".join(map(str, parts)).encode()
     return int.from_bytes(blake2b(text, digest_size=8).digest(), "little")

@@ -71,7 +71,7 @@ class Pool:
         self.samples = len(videos) * self._clips if self._ends is None else int(self._ends[-1])
 
     def __getitem__(self, sample: int) -> tuple[int, int]:
-        """(video, clip) of a sample."""
+        """Return (video, clip) of a sample."""
         if self._ends is None:
             at, clip = divmod(sample, self._clips)
         else:
@@ -184,7 +184,7 @@ class Plan:
         plan = partial(cls, len(catalog), options=options, crops=crops_of(leader), shape=shape)
         if catalog.parts:
             if options["balance"] is not None:
-                raise SpecError("a mixture has shares: leave balance= out")
+                raise SpecError("a mixture has shares: omit balance=")
             counts = np.zeros(len(catalog), np.int64)
             pools = []
             for part in catalog.parts:

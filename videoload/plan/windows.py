@@ -114,7 +114,7 @@ def with_native_size(catalog: Catalog, spec: SampleSpec, read: Read) -> SampleSp
 def deciding(
     catalog: Catalog, spec: SampleSpec, buckets: Sequence[int] | None = None
 ) -> list[Ints]:
-    """What of the rows decides which batches there are: what was counted of them, or what the
+    """Return the values of rows that determine the batches: the counted ones, or those of the
     catalog says; [] if nothing does."""
     if not _do_lengths_decide(spec, buckets) and not has_sizes(spec):
         return []
@@ -279,7 +279,7 @@ def _nearest(shown: Ints, sizes: tuple[tuple[int, int], ...]) -> Ints:
 
 
 def check_lengths(catalog: Catalog, clip: SampleSpec, options: CheckedOptions) -> None:
-    """Raises SpecError if clips of any length or of several sizes, buckets and other options
+    """Raise SpecError if clips of any length or of several sizes, buckets and other options
     contradict each other."""
     spec, buckets = clip.leader, options["buckets"]
     sized = has_sizes(clip)
@@ -288,7 +288,9 @@ def check_lengths(catalog: Catalog, clip: SampleSpec, options: CheckedOptions) -
         which = "several sizes" if buckets is None else "buckets"
         raise SpecError(f"{what}, and with {which} each clip is delivered once: omit {which}")
     if spec.short == "cut" and buckets is None:
-        raise SpecError('short="cut" cuts clips to the largest of buckets= that they fill: give it')
+        raise SpecError(
+            'short="cut" needs buckets=: it cuts clips to the largest one that they fill'
+        )
     if not has_any_length(spec):
         if buckets is not None or (options["batch_frames"] is not None and not sized):
             raise SpecError(
@@ -354,7 +356,7 @@ class Lengths:
                 )
 
     def warnings(self) -> list[str]:
-        """Sentences for the log about the rows that do not fit, once."""
+        """Return sentences for the log about the rows that do not fit, once."""
         if self._was_reported:
             return []
         seen, frames = self._frames >= 0, self._frames

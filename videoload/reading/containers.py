@@ -155,8 +155,8 @@ class OpenedVideo:
         self._open()
 
     def seek_to_keyframe(self, start: KeyFrame, last: int = -1) -> VideoPacket | None:
-        """As `VideoReader.seek_to_keyframe`: reads on if the packet is near, else seeks. If the
-        seek leads elsewhere, reads on from the beginning."""
+        """Seek, as `VideoReader.seek_to_keyframe`: read on if the packet is near. If the seek leads
+        elsewhere, reads on from the beginning."""
         ahead, packet = start.packet - self.number, None
         if self.number >= 0 and 0 <= ahead <= _NEAR:
             self.number = -1
@@ -214,7 +214,7 @@ class OpenedVideo:
         self.packets = packets(self.container, self.stream)
 
     def reopen(self) -> OpenedVideo:
-        """As `VideoReader.reopen`."""
+        """Reopen, as `VideoReader.reopen`."""
         return OpenedVideo(self.file, strict=False, noted=self.noted)
 
     def close(self) -> None:

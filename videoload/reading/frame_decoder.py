@@ -75,11 +75,11 @@ class FrameDecoder:
         return _FRAMES_HELD * 2 * self.context.width * self.context.height
 
     def renew(self) -> None:
-        """Begin again with a decoder that has decoded nothing."""
+        """Replace the decoder by a new one."""
         self._set_up(_context(self.context.codec.name, self.parameters))
 
     def flush(self) -> None:
-        """The packets that follow belong to another place."""
+        """Flush: the next packets belong to another place."""
         if self.context.is_open:
             self.context.flush_buffers()
 

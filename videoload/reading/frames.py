@@ -109,7 +109,7 @@ def _read_strictly(
     tick: Tick,
     position: ReadPosition | None,
 ) -> None:
-    """Raises _ComplaintError, or one of `REFUSALS`."""
+    """Raise _ComplaintError, or one of `REFUSALS`."""
 
     def checked(ordinal: int, frame: VideoFrame) -> None:
         assert order.sums is not None
@@ -301,7 +301,7 @@ def _needed(
 def read_canonically(
     video: VideoReader, order: FrameTable, wanted: list[int], use: Use, tick: Tick
 ) -> None:
-    """Do what `read_frames` does, by the canonical route. ``video`` may be closed."""
+    """Read frames, as `read_frames`, by the canonical route. ``video`` may be closed."""
     if order.is_proven:
         _Groups(video, order, tick).show(wanted, use)
     else:
@@ -377,7 +377,8 @@ class _Groups:
             raise BrokenFileError("has no frame that can be decoded")
 
     def _near(self, group: int) -> tuple[int, int]:
-        """Group and ordinal of the last picture before a group, or else of the first from it on."""
+        """Return group and ordinal of the last picture before a group, or else of the first from it
+        on."""
         for other in range(group - 1, max(-1, group - 1 - _MAX_GROUPS), -1):
             if came := self._decodable(other):
                 return other, came[-1]

@@ -189,7 +189,7 @@ class VideoIndex(NamedTuple):
         if not (is_stream and _lie(starts, CHUNK.size, size) and _lie(sizes, 0, size)):
             raise ValueError("it contradicts the file")
         if not _lie(starts + sizes, CHUNK.size, size):
-            raise ValueError("packets lie outside the file")
+            raise ValueError("packets are outside the file")
         try:
             FrameDecoder.create(placed.codec, placed.parameters, strict=True)
         except Exception as error:  # PyAV has many kinds
@@ -275,7 +275,7 @@ class KnownHeaders:
         return _index(info._replace(num_frames=table.pictures.frames, fps=rate, times=times), table)
 
     def note(self, avi: PlainAvi, index: VideoIndex, base: Fraction | None) -> None:
-        """FFmpeg has opened a file, which was proven, and found this ``base`` of its times."""
+        """Note the ``base`` of a proven file's times, as FFmpeg found it."""
         packets = index.placed
         is_as_taken = (
             packets is not None

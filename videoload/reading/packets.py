@@ -307,7 +307,7 @@ class _InPasses:
             self._opened.number += 1
             if self._opened.number > i:
                 return bytes(memoryview(packet))
-        raise OSError("it has other packets on each read")
+        raise OSError("it has different packets on each read")
 
     def close(self) -> None:
         if self._opened is not None:

@@ -48,7 +48,7 @@ class PlacedVideo:
     """A `Video` whose packets are those that its index names."""
 
     def __init__(self, file: VideoFile, placed: PlacedPackets, *, strict: bool = True) -> None:
-        """Raises BrokenFileError."""
+        """Raise BrokenFileError."""
         self.file = file
         self.number = -1
         self.refused: list[int] = []
@@ -64,7 +64,7 @@ class PlacedVideo:
         self.packets: Iterator[VideoPacket] = iter(())
 
     def seek_to_keyframe(self, start: KeyFrame, last: int = -1) -> VideoPacket | None:
-        """As `VideoReader.seek_to_keyframe`."""
+        """Seek, as `VideoReader.seek_to_keyframe`."""
         self.decoder.flush()
         self.number = start.packet
         self.packets = self._coded(start.packet, last)
@@ -99,7 +99,7 @@ class PlacedVideo:
             yield packet
 
     def reopen(self) -> PlacedVideo:
-        """As `VideoReader.reopen`."""
+        """Reopen, as `VideoReader.reopen`."""
         return PlacedVideo(self.file, self._placed, strict=False)
 
     def close(self) -> None:

@@ -142,7 +142,7 @@ def _tar_record(read: Read, size: int, at: int) -> tuple[Member, bytes, int] | N
         if not _is_header(block):
             if at == begin and not block.strip(b"\0"):
                 return None
-            raise ArchiveError(f"has no valid tar header at byte {at}: it is cut or damaged")
+            raise ArchiveError(f"has no valid tar header at byte {at}: it is truncated or damaged")
         kind, length = block[156:157], _number(block[124:136])
         at += _BLOCK
         if kind in _EXTENDED:
@@ -165,7 +165,7 @@ def _tar_record(read: Read, size: int, at: int) -> tuple[Member, bytes, int] | N
             link = longer.get("linkpath") or _text(block[157:257].partition(b"\0")[0])
         stored = 0 if kind in _NO_BYTES else length
         if at + stored > size:
-            raise ArchiveError(f"ends within {name!r}: it is cut")
+            raise ArchiveError(f"ends within {name!r}: it is truncated")
         if name.endswith("/"):
             kind = _FOLDER
         member = Member(_plainest(name), begin, at, length, flaw, link and _plainest(link))
@@ -262,7 +262,8 @@ def _zip_members(read: Read, size: int) -> Iterator[Member]:
         found = ZipFile(stream).infolist()
     except (BadZipFile, NotImplementedError, ValueError, OverflowError, struct_error):
         raise ArchiveError(
-            "has no central directory that can be read: it is cut, damaged or a part of a split zip"
+            "has no central directory that can be read: it is truncated, damaged or a part of a "
+            "split zip"
         ) from None
     for each in found:
         raw = each.orig_filename.encode("utf-8" if each.flag_bits & _UTF8 else "cp437")
@@ -315,7 +316,7 @@ def _is_extra(extra: bytes) -> bool:
 
 
 def _packed(flags: int, method: int) -> str:
-    """Why the bytes of a member are not stored as they are; "" if they are."""
+    """Return why the bytes of a member are not stored as they are; "" if they are."""
     if flags & _ENCRYPTED:
         return "is encrypted"
     return "" if method == _STORED else "is compressed: write the zip with `zip -0`"

@@ -137,7 +137,7 @@ class CacheDirectories:
         with suppress(OSError):
             frames.rmdir()  # if it is empty, it was created for this
         raise SpecError(
-            f"frame_store={str(frames)!r} lies in the folder of videos {videos}, where it would be "
+            f"frame_store={str(frames)!r} is in the folder of videos {videos}, where it would be "
             "taken for a class: give a folder outside"
         )
 

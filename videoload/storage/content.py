@@ -28,7 +28,8 @@ def fingerprint_in(cell: object) -> int | None:
 
 
 def _rows(data: bytes | memoryview, begins: Ints, length: int) -> Bytes:
-    """``length`` bytes of ``data`` from each of these places on, with zeros behind its end."""
+    """Return ``length`` bytes of ``data`` from each of these places on, with zeros behind its
+    end."""
     if begins.max(initial=0) + length > len(data):
         data = bytes(data).ljust(begins.max() + length, b"\0")
     # Each row is `length` bytes long and may begin anywhere.
@@ -77,7 +78,7 @@ class Content:
         self.close()
 
     def read(self, at: int, length: int) -> bytes:
-        """``length`` bytes from ``at`` on; fewer at the end of the file. Raises OSError."""
+        """Return ``length`` bytes from ``at`` on; fewer at the end of the file. Raises OSError."""
         if not self._is_small:
             begin = at - self._block_at
             if not 0 <= begin <= begin + length <= len(self._block):

@@ -41,7 +41,7 @@ class DaemonPool:
         self._stopped = False
 
     def start(self, work: Callable[[], T]) -> Future[T]:
-        """Do ``work`` in a thread. Returns the future of its result, which is cancelled after
+        """Run ``work`` in a thread. Return the future of its result, which is cancelled after
         `stop`. Raises StorageError if no thread can be started for it."""
         future: Future[T] = Future()
         if os.getpid() != self._pid:

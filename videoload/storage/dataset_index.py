@@ -146,7 +146,7 @@ class DatasetIndex:
             return []
 
     def forget(self, path: str) -> None:
-        """Do not use its row of a file."""
+        """Ignore its row of a file."""
         self._unused.add(path)
 
     def rows(self, path: str, wait: bool = True) -> list[Row]:
@@ -182,7 +182,7 @@ class DatasetIndex:
         return []
 
     def _start(self) -> None:
-        """Let a thread fetch the file of a URL."""
+        """Fetch the file of a URL in a thread."""
         root, _, name = self._where.rpartition("/")
         own = self._storage()
         if isinstance(own, RemoteStorage) and own.root == root:
@@ -272,7 +272,7 @@ def _fetch(fetcher: Fetcher, name: str, cache: str | None, software: str) -> Set
 
 
 def _check_room(folder: Path, size: int) -> None:
-    """Raises NoIndexError if an index of ``size`` bytes is no use, or would fill the disk of every
+    """Raise NoIndexError if an index of ``size`` bytes is no use, or would fill the disk of every
     host."""
     disk = os.statvfs(folder)
     room = int(_MOST_OF_DISK * disk.f_bavail * disk.f_frsize)

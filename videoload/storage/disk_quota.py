@@ -58,7 +58,7 @@ class DiskQuota:
             yield has_room
 
     def deleted(self) -> None:
-        """Files were deleted: there may be room."""
+        """Note deleted files: there may be room."""
         self._measured_at = None
 
     @property
@@ -69,7 +69,7 @@ class DiskQuota:
         return False
 
     def _may_count(self, file: BinaryIO) -> bool:
-        """Processes that fill a folder do not count it one after the other."""
+        """Return whether to count: processes that fill a folder do not all count it."""
         if self._measured_at is None:
             return True
         changed_s = time.time() - os.fstat(file.fileno()).st_mtime
@@ -85,8 +85,8 @@ class DiskQuota:
 
 @contextmanager
 def locked(file: Path, wait_s: float) -> Iterator[BinaryIO]:
-    """A file of this user that no other process has locked. Raises OSError, also TimeoutError:
-    another process holds the lock for ``wait_s``, perhaps stopped by Ctrl-Z."""
+    """Yield a locked file of this user. Raises OSError, also TimeoutError: another process holds
+    the lock for ``wait_s``, perhaps stopped by Ctrl-Z."""
     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
     with os.fdopen(os.open(file, flags, 0o600), "r+b", buffering=0) as opened:
         until, pauses = time.monotonic() + wait_s, Backoff(*_LOOK_S)

@@ -98,7 +98,7 @@ class OpenFile(Protocol):
     """A file that is open for reading at any position. Each method may raise OSError."""
 
     def pread(self, length: int, at: int) -> bytes | memoryview:
-        """``length`` bytes from ``at`` on; fewer at the end of the file."""
+        """Return ``length`` bytes from ``at`` on; fewer at the end of the file."""
 
     def close(self) -> None:
         """Close the file."""
@@ -167,8 +167,9 @@ class Storage(Protocol):
         StorageError."""
 
     def fingerprint(self, path: str, salt: int = 0) -> int:
-        """63 bits that two copies of a file have in common; never 0. Of a file of more than
-        `SMALL_BYTES`, ``salt`` decides which places are looked at. Raises VideoError, StorageError.
+        """Return 63 bits that two copies of a file have in common; never 0. Of a file of more than
+        `SMALL_BYTES`, ``salt`` decides which places are looked at. Raises VideoError,
+        StorageError.
         """
 
     def prefetch_header(self, path: str) -> VideoFile | None:
@@ -184,7 +185,7 @@ class Storage(Protocol):
         VideoError, StorageError."""
 
     def keep(self, rows: Kept) -> None:
-        """Look among these rows for what was found out of files before, and write others there."""
+        """Set the rows in which to look up and to store findings about files."""
 
     def contents(self, path: str, archive: VideoFile) -> Contents:
         """Return the members of an archive. Raises VideoError, StorageError, FileReplacedError."""
@@ -499,7 +500,7 @@ class Folder:
         full, inner = os.path.realpath(os.path.join(self.root, path)), ""
         if not self._holds(full):
             hint = "if a symlink leads there, give a root that holds both"
-            raise VideoError(path, f"lies outside of the root {self.root}: {hint}")
+            raise VideoError(path, f"is outside of the root {self.root}: {hint}")
         while True:
             try:
                 return full, os.stat(full), inner
@@ -525,7 +526,7 @@ def file_like(name: str, names: Iterable[str]) -> str:
 
 
 def version_of(file: VideoFile) -> int:
-    """63 bits that differ if a file was changed or replaced; 0: unknown."""
+    """Return 63 bits that differ if a file was changed or replaced; 0: unknown."""
     return version_by(file.identity if file.has_version else b"")
 
 

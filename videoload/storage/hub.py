@@ -80,7 +80,7 @@ class Dataset(NamedTuple):
         """Raises ValueError."""
         if (found := _URL.fullmatch(url)) is None:
             raise ValueError(
-                f"the root {url} is no dataset: hf://datasets/ORG/NAME, hf://datasets/ORG/NAME@"
+                f"the root {url} is not a dataset: hf://datasets/ORG/NAME, hf://datasets/ORG/NAME@"
                 "REVISION or a folder of one can be read"
             )
         return cls(found[1], unquote(found[2] or ""), found[3] or "")
@@ -241,7 +241,7 @@ class Hub:
             try:
                 return json.loads(data), reply.response.headers["Link"] or ""
             except (ValueError, RecursionError):
-                raise StorageError(f"{self._url}: the hub's answer is no JSON") from None
+                raise StorageError(f"{self._url}: the hub's answer is not JSON") from None
         raise OSError("following redirects leads nowhere")
 
     def _redirected(self, reply: _Reply, url: str) -> str:
@@ -255,7 +255,7 @@ class Hub:
         is_own = (to.scheme, to.hostname) == (self._home.scheme, self._home.hostname)
         if "@" in to.netloc or not (is_own or (to.scheme == "https" and to.hostname)):
             where = f"{to.scheme}://{to.hostname}"
-            raise StorageError(f"{self._url}: its redirect to {where} is refused: it is no https")
+            raise StorageError(f"{self._url}: its redirect to {where} is refused: it is not https")
         return to.geturl()
 
     def _error(self, reply: _Reply) -> Exception:
@@ -315,7 +315,7 @@ class Hub:
         try:
             while left:
                 if not (piece := reply.read(min(_CHUNK_BYTES, skip + left))):
-                    raise OSError("the answer is cut")
+                    raise OSError("the answer is truncated")
                 dropped = min(skip, len(piece))
                 skip, left = skip - dropped, left - (len(piece) - dropped)
                 if dropped < len(piece):

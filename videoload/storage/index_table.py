@@ -1,7 +1,7 @@
 """A table of findings about files, by path and version: an SQLite file.
 
-**A row is valid only for one version of a file**: its checksum covers path and version. A row of
-another file, or with another bit, is none. So a wrong table costs time, and changes nothing.
+**A row is valid only for one version of a file**: its checksum covers path and version. Rows of
+other files, and corrupt rows, are ignored. So a wrong table costs time, and changes nothing.
 
 The table of a host (`HostTable`) grows, and processes share it. That of a set (`SetTable`) is never
 changed: another one takes its place (`write_table`).
@@ -77,7 +77,7 @@ def _sum(path: str, version: bytes, data: bytes | memoryview) -> bytes:
 
 
 def _whole(rows: Iterable[tuple[object, ...]]) -> list[Row]:
-    """Those that are rows: a damaged or forged file may hold anything."""
+    """Return the valid rows: a damaged or forged file may contain anything."""
     return [cast("Row", row) for row in rows if all(isinstance(cell, bytes) for cell in row)]
 
 
@@ -204,7 +204,7 @@ class HostTable:
             self._execute(_INSERT, rows)
 
     def remove(self, path: str) -> None:
-        """Have no row of a file any more."""
+        """Delete the row of a file."""
         self._flush()
         self._execute("DELETE FROM indexes WHERE path = ?", [(os.fsencode(path),)])
 

@@ -34,9 +34,9 @@ class KeptRows:
         self, path: str, file: File, read: Callable[[bytes], T],
         check: Callable[[T], None] = lambda found: None, *, wait: bool = True,
     ) -> T | None:  # fmt: skip
-        """What ``read`` makes of the row of a file, if there is one and the file has not changed.
-        It may raise ValueError, as ``check`` of what somebody else may have written. ``wait``: for
-        the index of the set, if it is on its way."""
+        """Return the result of ``read`` for the row of a file, if there is one and the file has not
+        changed. It may raise ValueError, as ``check`` of what somebody else may have written.
+        ``wait``: for the index of the set, if it is on its way."""
         with self._lock:
             if self._of_set is not None:
                 found = self._of_set.find(path, file, read, check, wait)
@@ -53,7 +53,7 @@ class KeptRows:
         return self._host.rows(path)
 
     def version(self, path: str, wait: bool) -> bytes | None:
-        """Of which version of a file on another host something is known; None: of none."""
+        """Return the version of a file on another host that has a row; None: no version."""
         with self._lock:
             version = None if self._of_set is None else self._of_set.version(path, wait)
             return version or next((of for _, of, _ in self._last(path)), None)

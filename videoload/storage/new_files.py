@@ -55,8 +55,8 @@ def check_place(file: Path) -> None:
 
 @contextmanager
 def writing(place: object) -> Iterator[None]:
-    """An OSError in here becomes a VideoloadError that names this place: a new file has another
-    name until it is whole, and a full disk names none."""
+    """Raise an OSError inside the ``with`` as a VideoloadError that names this place: a new file
+    has another name until it is whole, and a full disk names none."""
     try:
         yield
     except OSError as error:
@@ -70,4 +70,4 @@ def _beside(file: Path, number: str) -> Path:
 def _check(file: Path) -> None:
     """Raise OSError if something else than a file has this name: it would be lost."""
     if Path("/dev") in file.absolute().parents or (file.exists() and not file.is_file()):
-        raise OSError(errno.EINVAL, "it is no file", str(file))
+        raise OSError(errno.EINVAL, "it is not a file", str(file))

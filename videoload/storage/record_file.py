@@ -110,7 +110,7 @@ class RecordFile:
 
     @classmethod
     def open(cls, path: Path, identity: bytes) -> RecordFile | None:
-        """None: what is there is of another version, of another user, a link, or damaged; it is
+        """Open it. None: the file is of another version, of another user, a link, or damaged; it is
         removed."""
         flags = os.O_CLOEXEC | os.O_NOFOLLOW
         is_writable = True
@@ -155,7 +155,7 @@ class RecordFile:
         return cls(raw, head, head.to_bytes().ljust(min(head.records_at, _READ_AT_ONCE), b"\0"))
 
     def allocate(self, parts: Iterable[range]) -> RecordFile:
-        """Take these parts of the disk, though nothing is written there yet. Returns itself."""
+        """Allocate disk space for these records, without writing them. Return the file itself."""
         for part in parts:
             os.posix_fallocate(self._raw, part.start, len(part))
         return self
@@ -199,11 +199,11 @@ class RecordFile:
         return {number: self._sum(number, record) for number, record in enumerate(records, first)}
 
     def commit(self, sums: Mapping[int, int]) -> None:
-        """These records were written, and nothing is wrong with them."""
+        """Mark these written records as valid."""
         for run in runs(sorted(sums)):
             part = np.array([sums[number] for number in run], np.uint64)
             os.pwrite(self._raw, part.tobytes(), self._table_at + 8 * run.start)
 
     def _sum(self, number: int, record: memoryview) -> int:
-        """0 stands for a record that is not there."""
+        """Return a checksum; 0 means a missing record."""
         return checksum(record, (self._seed + number) % _SEEDS) or 1

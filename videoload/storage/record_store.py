@@ -154,12 +154,12 @@ class RecordStore:
         return time.monotonic() < self._full_until
 
     def failed_to_read(self, error: OSError) -> None:
-        """Reading raised this: nothing is read or written for a while."""
+        """Note a read error: nothing is read or written for a while."""
         self._read_again_at = time.monotonic() + _PAUSE_S
         self.failed_to_write(error)
 
     def failed_to_write(self, error: OSError) -> None:
-        """Writing raised this: nothing is written for a while."""
+        """Note a write error: nothing is written for a while."""
         self._write_again_at = time.monotonic() + _PAUSE_S
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             self.tell(f"has no room on its disk; videos are {self._otherwise}")

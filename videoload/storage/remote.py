@@ -79,7 +79,7 @@ class KnownVersion:
 
     @classmethod
     def by(cls, version: bytes | None) -> KnownVersion | None:
-        """By a version that was seen before; None if it is none."""
+        """Return the file of a version that was seen before; None for other versions."""
         with suppress(ValueError):
             size, _, tag = (version or b"").decode().partition(" ")
             if tag.isprintable() and tells_versions(tag) and 0 < int(size) < _MOST_BYTES:
@@ -173,7 +173,7 @@ class RemoteFile:
         return Reader(self, is_noted=True)
 
     def note(self, at: int) -> None:
-        """FFmpeg reads here."""
+        """Note that FFmpeg reads here."""
         if not self.opening and len(self._noted) < _MOST_NOTED:
             self._noted.add(at // BLOCK_BYTES)
 
@@ -517,7 +517,7 @@ class RemoteStorage:
         """Return the path in its plainest form. Raises VideoError."""
         name = posixpath.normpath(path)
         if name.startswith(("/", "../")) or name in (".", "..") or "://" in path:
-            raise VideoError(path, f"lies outside of the root {self.root}")
+            raise VideoError(path, f"is outside of the root {self.root}")
         if not name.isprintable() or any("\ud800" <= letter <= "\udfff" for letter in name):
             raise VideoError(path, "cannot be a file name")
         return name

@@ -79,7 +79,7 @@ def normal_url(root: str) -> str:
     try:
         parts = urlsplit(root)
     except ValueError:
-        raise ValueError("the root is no URL that can be read") from None
+        raise ValueError("the root is not a readable URL") from None
     shown = f"{parts.scheme}://{parts.hostname or ''}{parts.path}"
     if "@" in parts.netloc or parts.query or parts.fragment:
         raise ValueError(
@@ -88,12 +88,12 @@ def normal_url(root: str) -> str:
             "them; put credentials into the environment"
         )
     if parts.scheme not in _SCHEMES:
-        raise ValueError(f"the root {shown} is none of {', '.join(f'{s}://' for s in _SCHEMES)}")
+        raise ValueError(f"the root {shown} is not one of {', '.join(f'{s}://' for s in _SCHEMES)}")
     if not parts.netloc:
         raise ValueError(f"the root {shown} names no bucket or host")
     path = posixpath.normpath(parts.path).rstrip("/") if parts.path else ""
     if parts.path.rstrip("/") != path:
-        raise ValueError(f"the root {shown} may hold no '.', '..' or '//'")
+        raise ValueError(f"the root {shown} may contain no '.', '..' or '//'")
     if parts.scheme == "hf":  # raises ValueError
         Dataset.of(f"hf://{parts.netloc}{path}")
     return f"{parts.scheme}://{parts.netloc}{path}"
@@ -119,7 +119,7 @@ def pinned_url(root: str) -> str:
         finally:
             store.stop()
         pinned = dataset.at(_COMMITS[at])
-        _log.warning("%s is read as it is now: %s reads the same tomorrow", url, pinned)
+        _log.warning("%s is read at its current commit: use %s to read the same later", url, pinned)
     return dataset.at(_COMMITS[at])
 
 

@@ -123,13 +123,13 @@ class Contents(msgspec.Struct, frozen=True, array_like=True):
     def from_bytes(cls, data: bytes) -> Contents:
         """Return the reverse of `to_bytes`. Raises ValueError for what it cannot have made."""
         if data[:1] != _FORM:
-            raise ValueError("not what an archive holds")
+            raise ValueError("not the members of an archive")
         try:
             found = msgspec.msgpack.decode(memoryview(data)[1:], type=cls)
         except msgspec.MsgspecError as error:
-            raise ValueError(f"not what an archive holds: {error}") from None
+            raise ValueError(f"not the members of an archive: {error}") from None
         if found.names.count(b"\0") != len(found) + 1 or len(found.places) % PLACE.size:
-            raise ValueError("not what an archive holds: it has other places than names")
+            raise ValueError("not the members of an archive: it has other places than names")
         return found
 
 

@@ -72,7 +72,7 @@ class Store:
     """The objects below ``url``, until it is stopped. It is thread-safe."""
 
     def __init__(self, url: str) -> None:
-        """Raises StorageError."""
+        """Raise StorageError."""
         check_extra(url)
         self.url = url
         self._store: ObjectStore | None = None
@@ -203,7 +203,7 @@ class Store:
 
 
 def check_extra(url: str) -> None:
-    """Raises StorageError if the extra that URLs need is not installed."""
+    """Raise StorageError if the extra that URLs need is not installed."""
     if find_spec("obstore") is None:
         raise StorageError(f"{url}: pip install obstore to read it")
 
@@ -338,8 +338,8 @@ class Fetcher:
         return bool(self._good)
 
     def look(self, name: str) -> tuple[int, str]:
-        """Size and tag of an object that may be missing. Raises UnavailableError also if it is
-        refused: some storages do not report a missing file to those who may not list it."""
+        """Return size and tag of an object that may be missing. Raises UnavailableError also if it
+        is refused: some storages do not report a missing file to those who may not list it."""
         from obstore.exceptions import NotSupportedError
 
         def failed(error: Exception, _: float) -> None:

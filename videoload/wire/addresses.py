@@ -77,7 +77,7 @@ def _is_tcp(rest: str) -> bool:
 
 
 def check_address(endpoint: str, keys: object, insecure: bool) -> None:
-    """Raises TransportError if this is no address, or if it needs keys and there are none."""
+    """Raise TransportError if this is no address, or if it needs keys and there are none."""
     scheme, _, rest = endpoint.partition("://")
     if not endpoint.isprintable():  # a NUL, or bytes that are no UTF-8
         rest = ""

@@ -53,6 +53,6 @@ def _try_calls() -> None:
         os.sched_setscheduler(0, policy, parameters)
     except OSError as error:
         raise TransportError(
-            f"this system forbids {call} ({error.strerror}), which ZeroMQ cannot do without: allow "
+            f"this system forbids {call} ({error.strerror}), which ZeroMQ needs: allow "
             "it in the sandbox or the seccomp profile of the container"
         ) from None

@@ -48,7 +48,7 @@ def make_keys(folder: str | os.PathLike[str]) -> tuple[Path, Path]:
     base = Path(folder)
     trainer, worker = base / TRAINER, base / WORKER
     if trainer.exists() or worker.exists():
-        raise TransportError(f"{base} holds keys already; they are not overwritten")
+        raise TransportError(f"{base} contains keys already; they are not overwritten")
     made: list[Path] = []
     try:
         for home in (trainer, worker):  # their parents get the usual mode
@@ -65,7 +65,7 @@ def make_keys(folder: str | os.PathLike[str]) -> tuple[Path, Path]:
     except OSError as error:
         for half_made in made:
             shutil.rmtree(half_made, ignore_errors=True)
-        raise TransportError(f"cannot make keys in {base}: {error.strerror}") from None
+        raise TransportError(f"cannot create keys in {base}: {error.strerror}") from None
     return trainer, worker
 
 
@@ -85,7 +85,9 @@ def own_keys(folder: str | os.PathLike[str], role: str) -> tuple[bytes, bytes]:
         raise TransportError(f"{folder} has the keys of both sides: give {path.parent / role}")
     public, secret = load_key(path)
     if secret is None:
-        raise TransportError(f"{path} holds no secret key; make keys with: videoload keygen DIR")
+        raise TransportError(
+            f"{path} contains no secret key; create keys with: videoload keygen DIR"
+        )
     _refuse_others(path.parent, stat.S_IWOTH)
     return public, secret
 
@@ -96,19 +98,20 @@ def load_key(path: Path) -> tuple[bytes, bytes | None]:
     try:
         status = path.stat()  # ZeroMQ would call a missing file invalid
         if not stat.S_ISREG(status.st_mode) or status.st_size > _MOST_BYTES:
-            raise ValueError(f"it is no file, or has more than {_MOST_BYTES} bytes")
+            raise ValueError(f"it is not a file, or has more than {_MOST_BYTES} bytes")
         public, secret = zmq.auth.load_certificate(path)
         _refuse_others(path, stat.S_IWOTH if secret is None else stat.S_IWOTH | stat.S_IROTH)
     except (OSError, ValueError) as error:
         raise TransportError(
-            f"no usable key {path} ({getattr(error, 'strerror', None) or error}); make keys with: "
+            f"no usable key {path} ({getattr(error, 'strerror', None) or error}); create keys "
+            f"with: "
             "videoload keygen DIR, and give DIR/trainer to the trainer, DIR/worker to the workers"
         ) from None
     return public, secret
 
 
 def _refuse_others(path: Path, rights: int) -> None:
-    """Raises TransportError if every user of this host has one of these rights, OSError."""
+    """Raise TransportError if every user of this host has one of these rights, OSError."""
     found = path.stat().st_mode & rights
     if found & stat.S_IWOTH and not os.access(path, os.W_OK):  # a mount that is read-only
         found &= ~stat.S_IWOTH
@@ -137,8 +140,9 @@ class KeyAuthenticator:
         admitted = Path(keys) / _ADMITTED
         if not admitted.is_dir():
             raise TransportError(
-                f"no folder {admitted}: it holds the public keys of the workers that may connect; "
-                "make keys with: videoload keygen DIR, and give DIR/trainer here"
+                f"no folder {admitted}: it contains the public keys of the workers that may "
+                f"connect; "
+                "create keys with: videoload keygen DIR, and give DIR/trainer here"
             )
         _refuse_others(admitted, stat.S_IWOTH)
         self.rejected = 0

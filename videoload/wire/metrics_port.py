@@ -104,8 +104,8 @@ class MetricsPort:
         self._thread.start()
 
     def close(self) -> None:
-        """Answer no more. A process that was forked has no such thread: it closes its own copy of
-        the socket."""
+        """Stop answering. A forked process has no such thread: it closes its own copy of the
+        socket."""
         if self._thread.is_alive():
             self._server.shutdown()
         self._server.server_close()
@@ -135,7 +135,7 @@ class _Server(ThreadingMixIn, WSGIServer):
         super().shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A peer that disconnects is not worth a traceback."""
+        """Do not log disconnections."""
 
 
 class _Server6(_Server):
@@ -147,7 +147,7 @@ class _Server6(_Server):
 
 
 def _server(host: str, port: int) -> _Server:
-    """0.0.0.0 means IPv6 as well, where the host has it. Raises OSError."""
+    """Return the server. 0.0.0.0 means IPv6 as well, if the host has it. Raises OSError."""
     if host == "0.0.0.0":
         with suppress(OSError):
             return _Server6(("::", port), _Handler)
@@ -164,7 +164,7 @@ class _Handler(WSGIRequestHandler):
         super().setup()
 
     def log_message(self, *_: object) -> None:
-        """Scrapes are not logged."""
+        """Do not log scrapes."""
 
 
 class _Collector:
@@ -195,7 +195,7 @@ def _unknown(_: object) -> Answer:
 
 
 def address_of(port: int | str) -> tuple[str, int]:
-    """Host and port. Raises SpecError."""
+    """Return host and port. Raises SpecError."""
     if not isinstance(port, str):
         return "127.0.0.1", whole("metrics_port", port, 0)
     host, colon, number = port.rpartition(":")

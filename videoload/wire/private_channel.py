@@ -47,7 +47,7 @@ class PrivateChannel:
 
     @classmethod
     def pair(cls) -> tuple[PrivateChannel, socket.socket]:
-        """This process's end, and the end that the child inherits."""
+        """Return this process's end, and the end that the child inherits."""
         mine, theirs = socket.socketpair()
         mine.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _BUFFER_BYTES)
         return cls(mine), theirs

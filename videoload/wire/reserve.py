@@ -52,7 +52,7 @@ class Reserve:
 
     @contextmanager
     def let_go(self) -> Iterator[None]:
-        """Let go of all of them in this block, and in blocks within it."""
+        """Release all of them in this block, and in blocks within it."""
         with self._lock:
             self._empty()
             self._lent += 1

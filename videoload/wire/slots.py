@@ -97,7 +97,7 @@ class Slots:
         self.grow(slots)
 
     def grow(self, slots: int) -> Arena:
-        """So many slots more. Raises MemoryError."""
+        """Return so many slots more. Raises MemoryError."""
         self.arenas.append(Arena(slots, self.slot_bytes))
         self._firsts.append(self.slots)
         self.slots += slots

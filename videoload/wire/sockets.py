@@ -65,7 +65,7 @@ class Peer(NamedTuple):
     identity: bytes
 
     def send(self, message: FromTrainer) -> bool:
-        """False if the worker is gone, or its queue is full."""
+        """Send a message; False if the worker is gone, or its queue is full."""
         try:
             frames = [self.identity, b"".join(pack(message))]
             self.router.socket.send_multipart(frames, zmq.DONTWAIT)
@@ -290,7 +290,7 @@ class Dealer:
             return None
 
     def send(self, message: FromWorker, pixels: npt.NDArray[np.uint8] | None = None) -> bool:
-        """False if there is no connection now. ``pixels`` must not be written to afterwards."""
+        """Send a message; False without a connection. Do not write to ``pixels`` afterwards."""
         try:
             self.socket.send_multipart(
                 pack(message), zmq.DONTWAIT | (zmq.SNDMORE if pixels is not None else 0)

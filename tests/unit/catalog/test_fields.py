@@ -74,7 +74,7 @@ def test_a_field_that_is_missing_is_named_and_one_that_all_lack_refused(
     with refused("chain"):
         Catalog.from_folder(tmp_path, label=None, targets=TOLD, chain=r"(.*)\.mp4")
     for text, word in (
-        ("[1]", "no JSON object"),
+        ("[1]", "not a JSON object"),
         ("{", "cannot be read"),
         (" " * 2**20 + "1", "bytes"),
     ):
