@@ -31,6 +31,7 @@ from videoload.clips.sample_spec import one_clip
 from videoload.decoding.decoder import Decoder
 from videoload.errors import CatalogError, StorageError, TooManyBadVideos, VideoError
 from videoload.storage.cache_directories import CacheDirectories
+from videoload.storage.kept_rows import KeptRows
 from videoload.storage.roots import open_storage
 from videoload.tools.indexing import make_index
 from videoload.tools.scan import scan
@@ -430,7 +431,12 @@ def test_members_below_a_url_take_the_requests_of_plain_files(
     files = [Video(f"plain/{row.path.partition('/')[2]}") for row in members]
     out = np.empty((1, *SPEC.shape), np.uint8)
     requests, sent = list[int](), list[int]()
-    for rows, cache in ((files, tmp_path / "1"), (members, tmp_path / "2")):
+    index = server.folder / ".videoload-index"
+    for n, rows in enumerate((files, members, files, members)):
+        if n == 2:
+            listed = [row.path for row in (*files, *members)]
+            make_index(Catalog.from_table({"path": listed}, server.url), str(index), processes=1)
+        cache = tmp_path / f"{n}"
         cache.mkdir(0o700)
         for _ in range(2):  # the second time, this host knows their indexes
             decoder = Decoder(server.url, folders=CacheDirectories(str(cache)))
@@ -439,7 +445,10 @@ def test_members_below_a_url_take_the_requests_of_plain_files(
                 decoder.decode(row.path, SPEC, [Clip(1, row=row)], out)
             requests.append(len(server.requests) - before[0])
             sent.append(server.bytes_sent - before[1])
-    assert requests[:2] == requests[2:]
+    index.unlink()
+    assert requests[:2] == requests[2:4]
+    assert requests[4:6] == requests[6:]  # with an index beside them
+    assert sent[4:6] == sent[6:]
     header = 2560
     assert sent[2] <= sent[0] + COUNT * header
     assert sent[3] == sent[1]
@@ -465,6 +474,29 @@ def test_a_place_below_a_url_gives_no_bytes_behind_those_that_are_missing(
             read += 1
     assert COUNT // 3 < read < COUNT
     storage.close()
+
+
+class ForgedRows(KeptRows):
+    """Rows of an index that say that a member is elsewhere, or what no index says."""
+
+    def versions(self, path: str, wait: bool) -> list[bytes]:
+        whole = (self.version(path.partition("/")[0], wait) or b"1").decode()
+        forged = ("", "\n", "\n0", "\nx y", f"\n0 {1 << 50}", f"\n{1 << 70} 1", "\n-1 3")
+        return [f"{whole}{each}".encode() for each in forged]
+
+
+def test_forged_rows_lead_to_nothing_outside_of_a_shard(
+    home: Path, server: ObjectServer, tmp_path: Path
+) -> None:
+    WRITERS["pax"](home, server.folder / "forged.tar")
+    (tmp_path / "cache").mkdir(0o700)
+    for _ in range(2):  # the second time, a walk is cached
+        storage = open_storage(server.url)
+        storage.keep(ForgedRows(str(tmp_path / "cache"), server.url, ""))
+        for n in range(3):
+            file = storage.resolve(f"forged.tar/{n:04}.avi")
+            assert bytes(file.open().pread(1 << 20, 0)) == (home / f"{n:04}.avi").read_bytes()
+        storage.close()
 
 
 def test_a_table_below_a_url_walks_a_shard_in_few_requests(server: ObjectServer) -> None:

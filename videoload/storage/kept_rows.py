@@ -5,6 +5,7 @@ index, if there is one, and of this host's table. A row is valid only for one fi
 
 from __future__ import annotations
 
+import os
 import threading
 import weakref
 from collections.abc import Callable
@@ -58,14 +59,17 @@ class KeptRows:
             version = None if self._of_set is None else self._of_set.version(path, wait)
             return version or next((of for _, of, _ in self._last(path)), None)
 
-    def own_version(self, path: str) -> bytes | None:
-        """Return the version of a file on another host for which this host has a row."""
+    def versions(self, path: str, wait: bool) -> list[bytes]:
+        """Return the versions of a file on another host that somebody has read, those of the set's
+        index first. ``wait``: for that, if it is on its way."""
+        found = []
         with self._lock:
-            for _, version, packed in self._last(path):
+            rows = [] if self._of_set is None else self._of_set.rows(path, wait)
+            for name, version, packed in (*rows, *self._last(path)):
                 with suppress(ValueError):
-                    unpack(path, version, packed)
-                    return version
-        return None
+                    unpack(os.fsdecode(name), version, packed)
+                    found.append(version)
+        return found
 
     def _last(self, path: str) -> list[Row]:
         """Return the row that was written last, if other processes have it."""

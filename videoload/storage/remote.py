@@ -17,6 +17,7 @@ byte shows whether the version is still current.
 from __future__ import annotations
 
 import posixpath
+import re
 import secrets
 import threading
 import weakref
@@ -60,6 +61,7 @@ _MOST_NOTED = 1000  # blocks that it takes to open a file
 _HEADER_BYTES = 5 << 9  # before and behind the bytes of a member, to prove its place: as a rule
 _ONE_BYTE = range(-1, 0)  # in the place of blocks
 _MOST_BYTES = 1 << 50  # of a file
+_OF_MEMBER = re.compile(rb"(.+)\n(\d{1,18}) (\d{1,18})")  # a version: the shard's, and the place
 _AT_HAND_BYTES, _FEWEST_AT_HAND = 64 << 20, 32  # of all files in memory; but at least so many files
 _MAX_ASKED = 64  # parts of up to 1 MB, before prefetching pauses
 _MOST_COMING = 1024  # first parts that wait for their turn: more than all leases of a worker need
@@ -82,7 +84,7 @@ class KnownVersion:
         """Return the file of a version that was seen before; None for other versions."""
         with suppress(ValueError):
             size, _, tag = (version or b"").decode().partition(" ")
-            if tag.isprintable() and tells_versions(tag) and 0 < int(size) < _MOST_BYTES:
+            if tag and tag.isprintable() and tells_versions(tag) and 0 < int(size) < _MOST_BYTES:
                 return cls(int(size), tag, is_seen=False)
         return None
 
@@ -354,7 +356,7 @@ class RemoteStorage:
         """Return a member of a shard. Its first part begins with the header that proves its place.
         ``may_guess``: request it before the version of the shard is known. Raises VideoError,
         StorageError, FileReplacedError."""
-        if (member := self._recalled(name, shard, inner)) is not None:
+        if (member := self._recalled(name, shard, inner, wait=True)) is not None:
             return self._resolve(path, name, shard, member)
         parts: dict[tuple[int, int], Part] = {}
         if may_guess and self._version(shard) is None and (place := self._shards.expected(name)):
@@ -375,24 +377,25 @@ class RemoteStorage:
             file.add(0, part.data[member.begin - member.at :][: member.size])
         return file
 
-    def _recalled(self, name: str, shard: str, inner: str) -> Member | None:
-        """Return a member whose place was proven by this process, or on this host, which stores the
-        version of each member with an index."""
-        known = self._known.get(shard)
+    def _recalled(self, name: str, shard: str, inner: str, *, wait: bool) -> Member | None:
+        """Return a member whose place this process has proven, or the process that indexed it: the
+        version in the row of a member consists of the shard's version and the place."""
+        known, kept = self._known.get(shard), self._shards.kept
         if known is not None and (member := self._shards.proven(name, known.identity)) is not None:
             return member
-        version = None if self._shards.kept is None else self._shards.kept.own_version(name)
-        if version is None or shard in self._stale:
+        if kept is None or (known is None and shard in self._stale):
             return None
-        whole, _, place = version.partition(b"\n")
-        begin, _, size = place.partition(b" ")
-        if known is None and size and (known := KnownVersion.by(whole)) is not None:
-            self._known[shard] = known
-        if known is None or known.version != whole:
-            return None
-        member = Member(inner, 0, int(begin), int(size))
-        self._shards.recall(name, known.identity, member)
-        return member
+        for version in kept.versions(name, wait):
+            if (row := _OF_MEMBER.fullmatch(version)) is None:
+                continue
+            whole, begin, size = row[1], int(row[2]), int(row[3])
+            if known is None and (known := KnownVersion.by(whole)) is not None:
+                self._known[shard] = known
+            if known is not None and known.version == whole and begin + size <= known.size:
+                member = Member(inner, 0, begin, size)
+                self._shards.recall(name, known.identity, member)
+                return member
+        return None
 
     def _first_of(self, path: str, name: str, shard: str, place: tuple[int, int]) -> Part:
         requested = self._coming.pop(name, None) or self._ask_member(name, shard, place)
@@ -439,7 +442,7 @@ class RemoteStorage:
 
     def prefetch_header(self, path: str) -> VideoFile | None:
         shard, inner = self._split(name := self._name(path))
-        is_recalled = bool(inner) and self._recalled(name, shard, inner) is not None
+        is_recalled = bool(inner) and self._recalled(name, shard, inner, wait=False) is not None
         known = self._version(shard, wait=False)
         if is_recalled or (known is not None and not inner):
             file = self.resolve(path)

@@ -6,7 +6,8 @@ its place (`archives.member_at`).
 
 The place of a member is the first correct one of these: the hint from when the videos were listed
 (`Shards.expect`), the cached members on this host or in the dataset index (`kept_rows`), and a
-walk.
+walk. Below a URL, the row of a video in an index has its place, which was confirmed when the row
+was made, and counts for that version of the archive.
 """
 
 from __future__ import annotations
@@ -77,7 +78,7 @@ class Kept(Protocol):
 
     def version(self, path: str, wait: bool) -> bytes | None: ...
 
-    def own_version(self, path: str) -> bytes | None: ...
+    def versions(self, path: str, wait: bool) -> Iterable[bytes]: ...
 
 
 class Contents(msgspec.Struct, frozen=True, array_like=True):
