@@ -1,15 +1,18 @@
 """Everything videoload raises on purpose.
 
-    VideoloadError ├── CatalogError        the list of videos and labels is invalid (also a
-    ValueError) ├── SpecError           an argument of a ClipSpec or stream is out of range, or
-    contradicts │                       another one (also a ValueError) ├── TransformError      a
-    transform cannot be used, or failed ├── StorageError        a bucket or web server is unusable
-    or not responding, or a folder │ is not mounted ├── VideoError          one video cannot be
-    decoded: .path, .reason ├── TooManyBadVideos    more videos cannot be decoded than the stream
-    accepts: .videos ├── ProtocolError       a message does not follow the protocol ├──
-    TransportError      an address or keys cannot be used ├── WorkerError         workers cannot be
-    started, keep exiting, or do not connect in time └── ClosedError         a stream was read after
-    its client was closed
+    VideoloadError
+    ├── CatalogError        the list of videos and labels is invalid (also a ValueError)
+    ├── SpecError           an argument of a ClipSpec or stream is out of range, or contradicts
+    │                       another one (also a ValueError)
+    ├── TransformError      a transform cannot be used, or failed
+    ├── StorageError        a bucket or web server is unusable or not responding, or a folder is
+    │                       not mounted
+    ├── VideoError          one video cannot be decoded: .path, .reason
+    ├── TooManyBadVideos    more videos cannot be decoded than the stream accepts: .videos
+    ├── ProtocolError       a message does not follow the protocol
+    ├── TransportError      an address or keys cannot be used
+    ├── WorkerError         workers cannot be started, keep exiting, or do not connect in time
+    └── ClosedError         a stream was read after its client was closed
 
 Each message is one line: what is wrong, where, and what to do. The command line prints it.
 """

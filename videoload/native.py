@@ -1,11 +1,12 @@
 """Settings of the process below Python: malloc, CPU flags, limits. Each has a reason and a switch.
 
-    name            what is set                                    where "malloc" malloc retains the
-    pages of large buffers        workers; a trainer that listens "gathers"       swscale avoids
-    AVX2's gather instructions      every process that scales "memory-limit"  a file cannot make a
-    decoder take over 4 GB    workers "parent-death"  a worker ends with the process that started it
-    workers that a trainer started "ffmpeg-log"    FFmpeg logs nothing by itself every process that
-    decodes "descriptors"   as many open files as the hard limit allows    every trainer and worker
+    name            what is set                                    where
+    "malloc"        malloc retains the pages of large buffers      workers; a trainer that listens
+    "gathers"       swscale avoids AVX2's gather instructions      every process that scales
+    "memory-limit"  a file cannot make a decoder take over 4 GB    workers
+    "parent-death"  a worker ends with the process that started it workers that a trainer started
+    "ffmpeg-log"    FFmpeg logs nothing by itself                  every process that decodes
+    "descriptors"   as many open files as the hard limit allows    every trainer and worker
     "hidden-gpus"   a function of yours finds no GPU there         workers that a trainer started
 
 `switch_off` leaves settings out, in this process and in the workers that it starts later.

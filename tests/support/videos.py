@@ -131,7 +131,7 @@ def _picture(number: int, height: int, width: int, seed: int) -> npt.NDArray[np.
 def other_messages(messages: Iterable[str]) -> list[str]:
     """What the log says beside that the set has a video of a single frame, and that a busy disk is
     waited for."""
-    usual = ("shorter than", "is waited for")
+    usual = ("shorter than", "waiting for it")
     return [text for text in messages if not any(words in text for words in usual)]
 
 

@@ -14,7 +14,7 @@ import pytest
 
 PROJECT = Path(__file__).parents[2]
 INSTEAD = {
-    r"told|tells?\b(?! apart)": "metadata; reports, returns, contains, shows",
+    r"told|tells?\b(?! apart|:)": "metadata; reports, returns, contains, shows",
     r"says?\b(?= (?:that|which|what|how|who|so))": "reports, states, contains",
     r"goes on|go on|went on": "continues, resumes",
     r"made ones|is made\b|are made\b": "created, generated, built",
@@ -70,7 +70,9 @@ ROOMS = (
     "wire",
     "storage",
     "pages",
-    ".",
+    "scheduler",
+    "engine",
+    "worker",
 )
 SOURCES = [
     *sorted((PROJECT / "services").rglob("*.py")),

@@ -6,10 +6,11 @@ the file? The answers differ by codec. If a header leaves a doubt, nothing is pr
 complete decode counts the frames. A codec that few files have is not worth a prover: the complete
 decode is right for it too.
 
-    every packet is a frame    MJPEG, DV, ProRes, DNxHD, JPEG 2000, raw and lossless codecs I and P
-    pictures           MS-MPEG4, FFV1 show_frame                 VP8, VP9, AV1 VOP types
-    MPEG-4: B-VOPs, VOPs that are not coded, two in a packet (packed) picture order counts
-    H.264, HEVC: as shown by a decoder that holds back so many
+    every packet is a frame    MJPEG, DV, ProRes, DNxHD, JPEG 2000, raw and lossless codecs
+    I and P pictures           MS-MPEG4, FFV1
+    show_frame                 VP8, VP9, AV1
+    VOP types                  MPEG-4: B-VOPs, VOPs that are not coded, two in a packet (packed)
+    picture order counts       H.264, HEVC: as shown by a decoder that holds back so many
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """The clips of one row, in one pass over its files.
 
     opened      a source for each part of the row: a file, pieces, or stored frames
-    drawn       which frames each clip shows, and which part of them; pure
-    prefetched  the bytes that this needs are on their way
+    drawn       the frames and crop of each clip; pure
+    prefetched  the needed bytes are requested
     decoded     demux -> decode -> convert -> write
-    heard       the audio of the time that was drawn
-    changed     by the user's function
-    told        the metadata
+    audio       the audio of the same time
+    transformed by the user's function
+    described   the metadata
 
 All parts are opened before the first is decoded, so that files from other hosts are on their way.
 Each clip is written where it stays: a part of a row of ``out``.

@@ -1,7 +1,7 @@
 """A source: an open video, whose clips come from its files or from the frame store.
 
-    source = Source(tools, path, spec, tick)    opened: `info` is what clips are drawn for
-    source.prefetch(params, clips, tick)        the bytes are asked for that these clips need
+    source = Source(tools, path, spec, tick)    opened: `info` is the video's metadata
+    source.prefetch(params, clips, tick)        request the bytes that these clips need
     source.read(tick)                           demux -> decode -> convert -> write
     source.read_audio(begin, wanted, tick)
 

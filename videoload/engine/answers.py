@@ -34,8 +34,8 @@ _FILE = 60  # characters of a path beside an error, from its end
 
 @dataclass(eq=False)
 class Answers:
-    """The answers of a client's workers. They are looked up in ``table``, which is told of them.
-    ``meter`` counts for all streams."""
+    """Handles the answers of a client's workers, and notifies the scheduler ``table``. ``meter``
+    counts for all streams."""
 
     table: Scheduler
     tell: Callable[[events.Event], None]
@@ -45,7 +45,7 @@ class Answers:
     warnings: RateLimitedLog
 
     def take(self, peer: Peer, result: Result) -> None:
-        """A RESULT came. Raises ProtocolError."""
+        """Handle a RESULT. Raises ProtocolError."""
         lease, worker = self.table.lease(peer, result.lease), self.workers[peer]
         now, is_sent = time.monotonic(), not worker.state.local
         if lease is None or not lease.is_owed:
@@ -80,8 +80,8 @@ class Answers:
     def _too_late(
         self, worker: ConnectedWorker, lease: Lease | None, result: Result, now: float
     ) -> None:
-        """An answer came that does not count any more. Its worker has one lease less. It worked for
-        it, and its line was in use."""
+        """Handle an answer that does not count any more. Its worker has one lease less, and its
+        work and traffic count."""
         stream = None if lease is None else self.streams.get(lease.stream)
         if lease is None:
             self.tell(events.Heard(worker.state.id))
@@ -123,6 +123,7 @@ class Answers:
 
 
 def _waited_s(result: Result) -> float:
-    """How long a worker waited for anything but a core; 0 if its kernel does not report it."""
+    """Return how long a worker waited for anything but a core; 0 if its kernel does not report
+    it."""
     core_s = result.spent.core + result.spent.no_core
     return max(0.0, result.decode_s - core_s) if core_s else 0.0

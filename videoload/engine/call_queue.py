@@ -1,4 +1,4 @@
-"""Calls that other threads ask one thread to make, and whether that thread still makes them."""
+"""A queue of calls from other threads to one thread, and a check that this thread still runs."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ class CallQueue:
         self._stall = StallClock(_STEP_S, clock)
 
     def post(self, call: Callable[[], object], *, wake: Callable[[], bool] = lambda: True) -> None:
-        """Have ``call`` made soon. Unless ``wake()``, it waits until the thread wakes next. This is
-        asked when the call is in the queue: a thread that goes to sleep looks at the queue last.
+        """Queue ``call``. Unless ``wake()``, it waits until the thread wakes next. This is checked
+        when the call is in the queue: a thread checks the queue last before it sleeps.
 
-        It never blocks and takes no lock, since finalizers use it. In the copy that a fork made,
-        it does nothing.
+        It never blocks and takes no lock, since finalizers use it. In a forked process, it does
+        nothing.
         """
         if os.getpid() != self._pid:
             return
@@ -56,7 +56,7 @@ class CallQueue:
         self.socket.recv(_WAKE_BYTES)
 
     def take(self) -> Iterator[Callable[[], object]]:
-        """The calls that wait now. A call that one of them posts comes next time."""
+        """Yield the queued calls. A call that one of them posts is made the next time."""
         self._turns += 1
         for _ in range(len(self._calls)):
             yield self._calls.popleft()
@@ -68,8 +68,8 @@ class CallQueue:
         collector runs in any thread that allocates, and some objects wait while they are freed: an
         iterator of a ``tf.data`` pipeline that is part of a cycle waits for the thread that
         prefetches. If the collector runs in the I/O thread, and the prefetching thread waits for a
-        batch, both would wait for ever. The main thread is never freed as garbage, so it goes on
-        waiting. (`gc.callbacks` cannot be used: they would swallow a Ctrl-C.)
+        batch, both would wait for ever. The main thread is never freed as garbage, so it continues
+        to wait. (`gc.callbacks` cannot be used: they would swallow a Ctrl-C.)
         """
         stuck_s = self._stall.look(self._turns)
         if stuck_s > _MAX_STUCK_S and threading.current_thread() != threading.main_thread():
@@ -80,7 +80,7 @@ class CallQueue:
             )
 
     def close(self) -> None:
-        """Drop all calls that wait. No further call is made."""
+        """Drop all queued calls. No further call is made."""
         self._wake.close()
         self.socket.close()
         self._calls.clear()

@@ -1,5 +1,5 @@
-"""The I/O thread of a client. It owns all sockets and children. It receives events, tells the
-scheduler, and carries out what that says.
+"""The I/O thread of a client. It owns all sockets and children. It receives events, passes them to
+the scheduler, and executes its commands.
 
     consumer threads ── post(call) ──> │            │ <── messages ──> Listener ── workers
                   <── ReaderQueue ───  │ I/O thread │
@@ -7,9 +7,9 @@ scheduler, and carries out what that says.
                                        └────────────┘ <──────────────────────────────────────┘
 
 Which worker decodes which clip is decided in `scheduler`. Three modules know what an event means:
-`membership` for workers that come and leave, `answers` for their clips, and `open_streams` for what
-consumers want. After each event, the loop carries out the scheduler's commands, and nothing else
-does.
+`membership` for workers that join and leave, `answers` for their clips, and `open_streams` for
+requests of consumers. After each event, the loop carries out the scheduler's commands, and nothing
+else does.
 
 The thread waits for nothing but its sockets, and takes a bounded number of events in a turn. So the
 sockets are always drained, and slots bound the memory. Other threads do two things only: they
@@ -104,7 +104,7 @@ class Engine:
     Attributes:
         calls: The calls that other threads posted.
         streams: The client's streams. They belong to the I/O thread.
-        membership: The client's workers. It says what any thread may call.
+        membership: The client's workers. Methods that any thread may call are marked.
         has_credit: Some worker would take another lease.
     """
 
@@ -130,7 +130,7 @@ class Engine:
             credit=_CREDIT, stall_s=stall_s, silence_s=SILENCE_S,
             storage_timeout_s=storage_timeout_s,
         )  # fmt: skip
-        self._due: deque[commands.Command] = deque()  # what it said, and was not carried out yet
+        self._due: deque[commands.Command] = deque()  # its commands that were not executed yet
         self._token = secrets.token_hex(32)
         self.calls = CallQueue()
         self.has_credit = True
@@ -176,21 +176,21 @@ class Engine:
             ) from None
 
     def post(self, call: Callable[[], None], *, about_leases: bool = False) -> None:
-        """Have ``call`` made in the I/O thread soon. It never blocks and takes no lock, since
-        finalizers use it. A call ``about_leases`` can only lead to a lease. It does not wake the
-        thread while every worker has its leases; it is then made before the next answer."""
+        """Queue ``call`` for the I/O thread. It never blocks and takes no lock, since finalizers
+        use it. A call ``about_leases`` can only lead to a lease. It does not wake the thread while
+        every worker has its leases; the call is then made before the next answer."""
         self.calls.post(call, wake=lambda: self.has_credit or not about_leases)
 
     def post_about(
         self, stream: OpenStream, call: Callable[[], None], *, about_leases: bool = False
     ) -> None:
-        """As `post`. What the call raises ends this stream, and nothing else."""
+        """Queue a call, as `post`. Its errors end only this stream."""
         self.post(partial(self._about, stream, call), about_leases=about_leases)
 
     def stop(self) -> None:
         """End the thread, its sockets and its workers. It takes two seconds at most. Further calls
-        do nothing. Garbage may be collected in the thread of another client, which waits for
-        nothing: there, the end is only asked for."""
+        do nothing. Garbage may be collected in the thread of another client, which must not block:
+        there, the end is only requested."""
         if os.getpid() != self._pid:  # in a fork's copy, the thread is the parent's
             return
         self._stopping = True
@@ -213,8 +213,7 @@ class Engine:
             raise ClosedError("the client is closed")
 
     def check_process(self) -> None:
-        """Raise ClosedError in the copy that a fork made: the threads and sockets are the
-        parent's."""
+        """Raise ClosedError in a forked process: the threads and sockets are the parent's."""
         if os.getpid() != self._pid:
             raise ClosedError(
                 "this client belongs to another process: after a fork, only the parent can use it; "
@@ -222,8 +221,8 @@ class Engine:
             )
 
     def ask(self, question: Callable[[], T], timeout_s: float) -> T | None:
-        """What the I/O thread answers; None if it does nothing for so long. Raises what the
-        question raises."""
+        """Return the I/O thread's answer to a call; None after the timeout. Raises the errors of
+        the call."""
         answers: SimpleQueue[T | Exception] = SimpleQueue()
 
         def reply() -> None:
@@ -261,7 +260,8 @@ class Engine:
         return here
 
     def worker_stats(self) -> tuple[WorkerStats, ...]:
-        """The figures of each connected worker: all its clips, and its shares of the last 10 s."""
+        """Return the figures of each connected worker: all its clips, and its shares of the last 10
+        s."""
         ever, lately = self._meter.work(-math.inf), self._meter.work(time.monotonic() - WINDOW_S)
         return tuple(
             worker._replace(work=ever.get(worker.name, NO_WORK)).stats(
@@ -271,7 +271,7 @@ class Engine:
         )
 
     def client_record(self) -> ClientRecord:
-        """What the client does, for people who watch it. For the I/O thread: see `ask`."""
+        """Return the state of the client, for displays. For the I/O thread: see `ask`."""
         records = self.membership.records()
         latest = list(self.streams.by_id.values())[-MAX_STREAMS:]
         streams = [stream.record(records, WINDOW_S) for stream in latest]
@@ -282,7 +282,7 @@ class Engine:
         return record_of(trainer, streams, workers, refused)
 
     def storage_says(self, root: str) -> str:
-        """What is said of a root that does not answer; "" if it does."""
+        """Return the error of a root that does not respond; "" if it does."""
         found = self._table.roots.failure_of(root)
         return "" if found is None else found[1]
 
@@ -296,7 +296,7 @@ class Engine:
         return {stream: now - said[0] if said else 0.0 for stream, said in found.items()}
 
     def decoded(self) -> int:
-        """How many clips all workers decoded, including those that have left."""
+        """The number of clips that all workers decoded, including those that have left."""
         return sum(work.clips for work in self._meter.work(-math.inf).values())
 
     # The thread
@@ -365,7 +365,7 @@ class Engine:
     # Receive
 
     def _receive(self) -> Iterator[Callable[[], object]]:
-        """Wait until something comes, then yield a call for each event, a bounded number."""
+        """Wait for events, then yield a call for each, a bounded number."""
         children = self._supervisor.watched()
         ready = self._listener.poll(children, self._tick_at)
         if any(child.fileno() in ready for child in children):
@@ -395,7 +395,7 @@ class Engine:
             self._heartbeat_at = now + _HEARTBEAT_S
             yield self.membership.send_heartbeats
 
-    # Ask
+    # Questions to the I/O thread
 
     def _hear(self, peer: Peer, handle: Callable[[], None]) -> None:
         """Handle what a peer sent. Pixels that are left of it are dropped."""
@@ -409,7 +409,7 @@ class Engine:
             self.membership.evict(peer)
         except VideoloadError:
             raise
-        except Exception:  # a defect of ours: this peer loses its connection, and nobody else
+        except Exception:  # an internal error: only this peer loses its connection
             _log.exception("a message at %s could not be handled", peer.router.endpoint)
             peer.send(Refused("this trainer could not handle that message; see its log"))
             self.membership.evict(peer)
@@ -455,7 +455,7 @@ class Engine:
                 self._end_stream(stream, error)
 
     def _tell(self, event: events.Event) -> None:
-        """Tell the scheduler what happened. What it has to send then is due."""
+        """Pass an event to the scheduler, and queue its commands."""
         self._due += self._table.apply(event, time.monotonic())
 
     def _about(self, stream: OpenStream, call: Callable[[], None]) -> None:
@@ -542,7 +542,8 @@ class Engine:
 
     def _close(self, context: zmq.Context[zmq.Socket[bytes]]) -> None:
         self._stopping = True
-        with ExitStack() as steps:  # each is made, whatever another one raises; the last one first
+        # each runs, also after an error of another one; the last one first
+        with ExitStack() as steps:
             steps.callback(self.membership.wake)
             steps.callback(RESERVE.close)
             steps.callback(self.calls.close)

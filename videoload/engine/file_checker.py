@@ -32,7 +32,7 @@ class FileChecker:
 
     def __init__(self) -> None:
         self._readers = DaemonPool("videoload-files", _READERS, stay=False)
-        # The storage of a URL is for one thread, and asks for many files at once.
+        # The storage of a URL is for one thread, and requests many files at once.
         self._fetcher = DaemonPool("videoload-files", 1, stay=False)
         self._requested: deque[tuple[Storage, str, Callable[[], None]]] = deque()
         self._storages: WeakSet[Storage] = WeakSet()
@@ -84,13 +84,13 @@ class FileChecker:
 
 
 def _found(path: str, one: Callable[[str], int]) -> int | VideoloadError:
-    """The fingerprint of a file, 0 if there is none, or why it cannot be read."""
+    """Return the fingerprint of a file, 0 if there is none, or why it cannot be read."""
     try:
         return fingerprint_of(path, one)
     except (UnreadableError, StorageError) as error:
         return error
     except VideoError:
         return 0
-    except Exception as error:  # whoever asked waits for a reply
+    except Exception as error:  # the caller waits for a reply
         _log.exception("%s", named(path))
         return UnreadableError(path, f"{type(error).__name__}: {error}")

@@ -73,7 +73,7 @@ class Listener:
 
     @property
     def rejected(self) -> int:
-        """How many connection attempts were turned away because of their key."""
+        """The number of connection attempts rejected because of their key."""
         unknown = 0 if self._authenticator is None else self._authenticator.rejected
         return unknown + sum(router.connections.rejected for router in self.routers)
 
@@ -107,8 +107,8 @@ class Listener:
     def messages(
         self, ready: Collection[object]
     ) -> Iterator[tuple[Peer, FromWorker | ProtocolError]]:
-        """A bounded number of messages from each address. The pixels of each are still to be read
-        or skipped."""
+        """Yield a bounded number of messages from each address. The pixels of each are still to be
+        read or skipped."""
         for router in self.routers:
             for _ in range(_MAX_MESSAGES if router.socket in ready else 0):
                 if (got := router.receive()) is None:

@@ -1,9 +1,9 @@
-"""Who is here: the workers of a client. They are admitted and welcomed, warned, and leave; children
+"""The connected workers of a client. They are admitted and welcomed, warned, and leave; children
 are replaced if they end.
 
 A worker is known by its *peer*, which names its connection at this trainer, and by its HELLO: (id,
-host, pid). A worker that was cut off comes back as another peer. Its old peer is removed before the
-new one is admitted. There are two kinds of addresses:
+host, pid). A worker that was disconnected returns as another peer. Its old peer is removed before
+the new one is admitted. There are two kinds of addresses:
 
   * The private one is for children of this process. A child proves itself with the token that it
     was given, and its pid must be the pid of a live child: no other process would be reaped.
@@ -50,7 +50,7 @@ _MAX_REMOTE = 4096  # workers at once: with insecure=True, anyone may send HELLO
 STRANGERS = 32  # more connections, which have not sent HELLO yet
 _KEPT_FREE, _KEPT_SHARE = 512, 4  # descriptors left to the trainer: this many, or a fourth
 _PEERS_KEPT = 4096  # remote workers that are remembered, to recognise one that was cut off
-SAID = 300  # letters of what a worker says that are passed on
+SAID = 300  # characters of a worker's message that are passed on
 _ALONE_S = 5.0  # without a worker while a consumer waits: warn
 _REMIND_S = 60.0
 _LOOK_S = 1.0
@@ -61,7 +61,7 @@ _REFUSED = 8  # workers whose refusal is shown
 
 @dataclass(eq=False, slots=True)
 class ConnectedWorker:
-    """A worker that is connected. ``state``: the scheduler's record of it, which says whether this
+    """A worker that is connected. ``state``: the scheduler's record of it, including whether this
     process started it. ``number`` distinguishes it from others of its host name and pid: containers
     of one node may have both in common."""
 
@@ -74,11 +74,11 @@ class ConnectedWorker:
 
     @property
     def name(self) -> str:
-        """Its name in messages to people, and in figures. No other connected worker has it."""
+        """Its unique name in messages and statistics."""
         return f"{self.state.host}:{self.pid}" + (f"#{self.number}" if self.number > 1 else "")
 
     def record(self, now: float) -> WorkerRecord:
-        """What is known of it now, without its work."""
+        """Its current record, without its work."""
         state = "idle" if self.timer.is_free else "decoding"
         if self.state.silence_clock.seconds > SILENCE_S:
             state = "silent"
@@ -105,20 +105,21 @@ class Admitted(Generic[PeerT]):
 
 
 def workers_at_most(descriptors: int, used: int) -> int:
-    """How many workers may connect if a process may open ``descriptors``, and needs ``used`` for
-    other things. Each worker takes one, and some are left for files of the trainer."""
+    """Return how many workers may connect if a process may open ``descriptors``, and needs ``used``
+    for other purposes. Each worker takes one, and some are left for files of the trainer."""
     free = descriptors - used - min(_KEPT_FREE, descriptors // _KEPT_SHARE) - STRANGERS
     return max(1, min(_MAX_REMOTE, free))
 
 
 def without_version(software: str) -> str:
-    """What decides the clips, without the version of videoload that its worker names in front."""
+    """Return the part of a software string that determines clips, without the version of
+    videoload."""
     return software.partition(": ")[2] if software.startswith("videoload ") else software
 
 
 def difference(workers: str, trainers: str | None) -> str:
-    """What a worker decodes with that this trainer does not: the versions of videoload, if they
-    differ, or else each part that does."""
+    """Return how a worker's software differs from this trainer's: the versions of videoload, if
+    they differ, or else each differing part."""
     version, mine = workers.partition(": ")[0], f"videoload {own_version()}"
     if version.startswith("videoload ") and version != mine:
         return f"the worker runs {version}, this trainer {own_version()}"
@@ -149,7 +150,7 @@ class Admission(Generic[PeerT]):
         WorkerError if it would give other pixels than the children before it."""
         if not hmac.compare_digest(hello.token.encode(), self._token):
             return Refusal("this address is for the trainer's own workers")
-        # A message may be read after its sender was reaped, and nobody would reap it again.
+        # A message may be read after its sender was reaped, and it would not be reaped again.
         if hello.pid not in pids:
             return Refusal("this trainer has no such child")
         software = without_version(hello.software)
@@ -158,7 +159,7 @@ class Admission(Generic[PeerT]):
             raise WorkerError(
                 f"a new worker of this host decodes with {hello.software}, the others with "
                 f"{self._childrens}: FFmpeg (the package av) or videoload was replaced meanwhile, "
-                "and clips would differ; start the training again"
+                "and clips would differ; restart training"
             )
         # A worker reconnects only between two leases, and forgets its leases.
         replaces = tuple(
@@ -210,8 +211,8 @@ class Membership:
     """The workers of a client.
 
     Attributes:
-        table: Knows which workers are silent.
-        tell: Tells it what happens.
+        table: Knows which workers are unresponsive.
+        tell: Passes events to it.
         warnings: The log for workers that are refused, or that differ from the others.
         comings: The log for workers that join and leave.
         beat_s: Seconds between two heartbeats of a worker.
@@ -251,13 +252,13 @@ class Membership:
     # Called from any thread
 
     def records(self) -> list[WorkerRecord]:
-        """The connected workers, without their work."""
+        """Return the connected workers, without their work."""
         now = time.monotonic()
         return [worker.record(now) for worker in self._here()]
 
     def _here(self) -> list[ConnectedWorker]:
-        """The connected workers, without those of which nothing was heard for long: a host that
-        lost its power says no goodbye."""
+        """Return the connected workers, without those that have been unresponsive for long: a host
+        that lost its power sends no BYE."""
         workers = list(self._workers.values())
         return [worker for worker in workers if not self.table.pool.is_gone(worker.state)]
 
@@ -271,10 +272,11 @@ class Membership:
                 here = len(self._here())
                 if here >= count or now >= until or is_over():
                     return here
-                self._changed.wait(min(until - now, _LOOK_S))  # a silent one may be heard again
+                self._changed.wait(min(until - now, _LOOK_S))  # an unresponsive one may recover
 
     def lost(self) -> str:
-        """The hosts of which more workers died lately, or are silent, than are here; "" if none."""
+        """Return the hosts of which more workers died lately, or are silent, than are here; "" if
+        none."""
         now, deaths = time.monotonic(), Counter[str]()
         deaths.update(host for when, host, _ in list(self._deaths) if now - when < _LATELY_S)
         here, silent = self._by_host()
@@ -287,7 +289,8 @@ class Membership:
         )
 
     def _by_host(self) -> tuple[Counter[str], Counter[str]]:
-        """How many workers of each host are here, and how many are silent for long."""
+        """Return how many workers of each host are connected, and how many have been unresponsive
+        for long."""
         here = Counter(str(worker.state.host) for worker in self._here())
         return here, Counter(str(each.state.host) for each in list(self._workers.values())) - here
 
@@ -296,7 +299,7 @@ class Membership:
         with self._changed:
             self._changed.notify_all()
 
-    # Workers come
+    # Workers join
 
     def admit(self, peer: Peer, hello: Hello, now: float) -> None:
         if peer.router is self.listener.private:
@@ -350,7 +353,7 @@ class Membership:
         worker, refused = self._workers.get(peer), ""
         if worker is not None and bye.kept_from_leases:
             refused = printable(bye.reason[:SAID])
-            self.warnings.add(f"worker {worker.name} hands its leases back: {bye.reason}", now)
+            self.warnings.add(f"worker {worker.name} returned its leases: {bye.reason}", now)
         self.remove(peer, died=False, refused=refused)
 
     def reap_children(self) -> None:
@@ -361,7 +364,7 @@ class Membership:
                 self.remove(peer, died=True, at_work=causes[worker.pid])
 
     def evict(self, peer: Peer) -> None:
-        """Remove a worker that is alive. A local one may be writing into shared memory, so it keeps
+        """Remove a worker that is alive. A local one may be writing into shared memory, so it holds
         its leases until it is killed and reaped."""
         worker = self._workers.get(peer)
         if worker is not None and worker.state.local:
@@ -385,7 +388,7 @@ class Membership:
             self.warnings.add(f"worker {worker.name}: {text}", time.monotonic())
 
     def close(self) -> None:
-        """Say goodbye to all."""
+        """Send BYE to all."""
         while self._workers:
             peer, _ = self._workers.popitem()
             peer.send(Bye("this trainer is closing"))
@@ -393,7 +396,7 @@ class Membership:
     # Time passes
 
     def send_heartbeats(self) -> None:
-        """Tell the workers that this trainer is alive, and find workers that are gone."""
+        """Send heartbeats to the workers, and find workers that have ended."""
         gone = [
             peer
             for peer, worker in self._workers.items()

@@ -1,4 +1,4 @@
-"""`Meter` counts what the readers of a stream ask for and get, and what workers do for it."""
+"""`Meter` counts the requests and batches of a stream's readers, and the work of its workers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from videoload.host import cores
 
 _REMEMBERED = 4096  # batches: minutes or hours, and half a megabyte
 _STEPS_BEFORE = 64
-_SOME = 0.01  # of the clips: below that, nothing is said
+_SOME = 0.01  # of the clips: below that, no line
 _BOOKED = 64  # events at once, since the first one of them finds the caches cold
 
 
@@ -31,13 +31,13 @@ class Meter:
         self, path: Callable[[int], str] = str, storage: Callable[[], str] = str,
         function: str = "", lost: Callable[[], str] = str,
     ) -> None:  # fmt: skip
-        """``path`` gives the path of a video. ``storage`` returns what that of the videos reports
-        instead of giving them, ``function`` what of the user's makes clips, and ``lost`` which
-        workers died or are silent."""
+        """``path`` gives the path of a video. ``storage`` returns the error of the videos' storage,
+        ``function`` the name of the user's function, and ``lost`` which workers died or are
+        unresponsive."""
         self.copied = 0
         self._path, self._storage, self._lost = path, storage, lost
         self._function = function
-        self._lock = threading.RLock()  # a signal handler may ask for figures
+        self._lock = threading.RLock()  # a signal handler may read statistics
         self._taken: deque[Taken] = deque(maxlen=_REMEMBERED)
         self._waiting: dict[int, float] = {}  # since when, by reader
         self._batches = self._clips = 0
@@ -48,8 +48,8 @@ class Meter:
         self._events: deque[Callable[[], None]] = deque()  # to be booked
         self._marks: dict[str, float] = {}
 
-    # Called by readers and by the I/O thread. Nobody waits for the lock: the thread that holds it
-    # may be inside Python's garbage collector, which may wait for a reader to leave (see
+    # Called by readers and by the I/O thread. They never wait for the lock: the thread that holds
+    # it may be inside Python's garbage collector, which may wait for a reader to leave (see
     # `frameworks.tfdata`).
 
     def requested(self, reader: int) -> None:
@@ -64,8 +64,8 @@ class Meter:
     def worked(
         self, worker: str, work: Work, clips: Sequence[tuple[int, float]], now: float
     ) -> None:
-        """A worker answered a lease. ``clips``: each clip's video, and the seconds that the worker
-        says it took."""
+        """Note a worker's answer to a lease. ``clips``: each clip's video, and its seconds as
+        reported by the worker."""
         self._events.append(partial(self._book_worked, worker, work, clips, now))
         if len(self._events) >= _BOOKED and self._lock.acquire(blocking=False):
             try:
@@ -109,7 +109,7 @@ class Meter:
     # Results
 
     def totals(self) -> Totals:
-        """What was counted since the beginning. Waits that still go on are included."""
+        """The counts since the beginning, including current waits."""
         with self._lock:
             self._book()
             now = time.monotonic()
@@ -123,7 +123,7 @@ class Meter:
             return self._history.read(since)
 
     def since(self, mark: str) -> float:
-        """Seconds since the last call with this mark; infinity at the first call."""
+        """Return seconds since the last call with this mark; infinity at the first call."""
         now = time.monotonic()
         before, self._marks[mark] = self._marks.get(mark, -math.inf), now
         return now - before
@@ -134,7 +134,8 @@ class Meter:
         bad_videos: tuple[BadVideo, ...],
         window_s: float = math.inf,
     ) -> StreamStats:
-        """The figures so far, or of the last ``window_s`` seconds. ``workers`` are connected."""
+        """Return the figures so far, or of the last ``window_s`` seconds. ``workers`` are
+        connected."""
         found, measured, works = self._measure(workers, window_s)
         with self._lock:
             batches, clips, files = self._batches, self._clips, self._files.slowest()

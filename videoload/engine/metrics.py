@@ -1,4 +1,4 @@
-"""The figures of a client and its streams for Prometheus. Pure: plain data in and out.
+"""Metrics of a client and its streams for Prometheus. Pure: plain data in and out.
 
 The names are close to the names that Ray Data has for the same things.
 """
@@ -14,7 +14,7 @@ from videoload.engine.stats import StreamRecord, StreamStats, WorkerStats
 from videoload.wire.metrics_port import Metric
 
 WINDOW_S = 60.0  # the gauges of a stream cover the last minute
-_MAX_TIMES = 2  # no more than this many times the present workers are asked for at once
+_MAX_TIMES = 2  # at most this many times the current workers are requested at once
 
 _Kind = Literal["counter", "gauge"]
 
@@ -47,11 +47,11 @@ def families(
     streams: Sequence[StreamRecord], workers: Sequence[WorkerStats], *, began_s: float, gone: int,
     refused: Mapping[str, int], decoded: int, away: Mapping[int, float] = MappingProxyType({}),
 ) -> Iterable[Metric]:  # fmt: skip
-    """The metrics of a client that ``began_s`` after 1970. The records of ``streams`` cover
+    """Yield the metrics of a client that ``began_s`` after 1970. The records of ``streams`` cover
     `WINDOW_S`. ``workers`` are connected, ``gone`` have left, and all of them ``decoded`` that many
     clips. Workers were ``refused`` that many times for each cause. The videos of the streams by
     these numbers are ``away`` for so many seconds."""
-    yield _metric("gauge", "start_time_seconds", "When the client was made.", [({}, began_s)])
+    yield _metric("gauge", "start_time_seconds", "When the client was created.", [({}, began_s)])
     for kind, name, text, value in _STREAMS:
         found = [({"stream": str(s.stream)}, value(s)) for s in streams]
         yield _metric(kind, name, text, [(label, v) for label, v in found if v is not None])
@@ -72,15 +72,15 @@ def families(
     yield _metric("counter", "workers_refused_total", "Workers that were refused, each time.",
                   [({"cause": cause}, times) for cause, times in refused.items()])  # fmt: skip
     wanted = workers_wanted([s.stats for s in streams], len(workers))
-    # What nobody knows is no number: an autoscaler keeps what it has where there is no sample.
+    # Unknown is not a number: without a sample, an autoscaler does not change.
     yield _metric("gauge", "workers_wanted", "Worker processes that are enough.",
                   [] if wanted is None else [({}, wanted)])  # fmt: skip
 
 
 def workers_wanted(streams: Sequence[StreamStats], workers: int) -> int | None:
-    """How many workers the verdicts on all streams ask for together, at most twice the present
-    ones; 0 if nobody reads. None if it is not known: before the first steps of a training, and
-    while its storage does not answer."""
+    """Return how many workers the verdicts on all streams request together, at most twice the
+    current ones; 0 without readers. None if unknown: before the first steps of a run, and while its
+    storage does not respond."""
     if not any(stats.clips_per_s or stats.wait_ratio for stats in streams):
         return 0
     wanted = [stats.workers_wanted for stats in streams if stats.workers_wanted is not None]

@@ -39,11 +39,10 @@ from videoload.worker.supervisor import Supervisor
 
 _log = Log(__name__)
 
-# malloc keeps no block above 32 MB. A larger answer would be allocated again, and come half as
-# fast.
+# malloc retains no block above 32 MB. A larger answer would be allocated again, at half the speed.
 _LEASE_BYTES = 31 << 20
 _GROW_BYTES = 64 << 20  # of new slots in a tick: 20 ms
-_TOLD_BYTES = 64  # about a clip, beside its `SampleInfo`: three numbers
+_TOLD_BYTES = 64  # of a clip, besides its `SampleInfo`: three numbers
 _NAMED = 8  # files that changed: the last ones
 
 
@@ -64,7 +63,7 @@ class BatchLayout(NamedTuple):
 
     @property
     def lease_clips(self) -> int:
-        """How many fit into one message."""
+        """Return how many clips fit into one message."""
         return _LEASE_BYTES // (self.clip_bytes + self.metadata_bytes)
 
     @classmethod
@@ -112,7 +111,7 @@ class OpenStream:
 
     @property
     def spec(self) -> SampleSpec:
-        """What its clips are; other tasks make none."""
+        """The spec of its clips; other tasks have none."""
         return cast("SampleSpec", self.task)
 
     def use_files_of(self, seen: OpenStream, at: Ints) -> None:
@@ -124,11 +123,11 @@ class OpenStream:
             self.state.files.pin_as(seen.state.files, at)
 
     def layout_of(self, sample: Sample) -> BatchLayout:
-        """What the clips of a sample's batch have in common."""
+        """Return the common layout of the clips of a sample's batch."""
         return self.layouts[self.state.plan.shape_of(sample)]
 
     def record(self, workers: Sequence[WorkerRecord], window_s: float = math.inf) -> StreamRecord:
-        """The figures now. ``workers`` are connected. For any thread."""
+        """Return the figures now. ``workers`` are connected. For any thread."""
         queues = list(self.queues.values())
         bad = tuple(self.state.quarantine.videos)
         stats = self.meter.read(workers, bad, window_s)
@@ -152,8 +151,8 @@ class OpenStream:
         )
 
     def is_changed(self, video: int, version: int) -> bool:
-        """A clip came of this version of a video's file, 0 if unknown. Returns whether the
-        clip before it was of another one."""
+        """Note the version of a clip's file, 0 if unknown. Return whether the clip before it was of
+        another one."""
         before = int(self.versions[video])
         self.versions[video] = version
         return before not in (0, version) and version != 0
@@ -171,14 +170,14 @@ class OpenStream:
             )  # fmt: skip
 
     def place(self, slot: int, rows: Sequence[int], clip_bytes: int) -> Place:
-        """Where these rows of a slot are, for a process that maps its arena."""
+        """Return the place of these rows of a slot, for a process that maps its arena."""
         arena, offset = self.memory.place(slot)
         if isinstance(rows, range):
             return Place(self.arena(arena), offset + rows[0] * clip_bytes)
         return Place(self.arena(arena), offset, list(rows))
 
     def arena(self, at: int) -> int:
-        """The number by which workers know an arena of this stream."""
+        """Return the number by which workers know an arena of this stream."""
         return self.state.id | at << 32
 
     def pixels(
@@ -205,7 +204,7 @@ class OpenStream:
 class OpenStreams:
     """The streams of a client, and their readers. All of it belongs to the I/O thread.
 
-    ``tell`` tells the scheduler what happens. ``listens``: remote workers may connect.
+    ``tell`` passes events to the scheduler. ``listens``: remote workers may connect.
     """
 
     tell: Callable[[events.Event], None]
@@ -255,7 +254,7 @@ class OpenStreams:
         self._share(stream)
 
     def of(self, command: Command) -> OpenStream | None:
-        """The stream that a command of the table is about, if it is about one."""
+        """Return the stream that a command of the table is about, if it is about one."""
         if isinstance(command, Ready):
             return self.by_reader.get(command.reader)
         return self.by_id.get(getattr(command, "stream", -1))
@@ -301,7 +300,7 @@ class OpenStreams:
 
     def give_back_dead(self) -> None:
         """Give back the slots whose arrays are dead. A Ctrl-C in the moment when an array dies can
-        keep its slot from being given back at once."""
+        delay the return of its slot."""
         for stream in self.by_id.values():
             for loan in list(stream.loans.values()):
                 if loan.array() is None:

@@ -27,8 +27,8 @@ class ReaderQueue:
         self._error: VideoloadError | None = None
         self._wakeup: SimpleQueue[None] = SimpleQueue()  # empty, or rung: look again
 
-    # While the I/O thread has the lock, it makes nothing that may start Python's garbage collector:
-    # that may wait for the consumer's thread (see `frameworks.tfdata`).
+    # While the I/O thread has the lock, it creates nothing that may start Python's garbage
+    # collector: that may wait for the consumer's thread (see `frameworks.tfdata`).
 
     def put(self, batch: Ready) -> None:
         with self._lock:
@@ -47,7 +47,8 @@ class ReaderQueue:
             self._wakeup.put(None)
 
     def take(self, wait_s: float) -> Ready | None:
-        """The next batch, or None if none came in ``wait_s``. Raises what `fail` was given."""
+        """Return the next batch, or None if there is none within ``wait_s``. Raises the error of
+        `fail`."""
         deadline = time.monotonic() + wait_s
         while True:
             with self._lock:
@@ -66,7 +67,7 @@ class ReaderQueue:
 
     @property
     def ready(self) -> int:
-        """How many batches the consumer has not taken."""
+        """The number of batches that the consumer has not taken."""
         return len(self._ready)
 
     def handed_over(self) -> None:
@@ -74,5 +75,5 @@ class ReaderQueue:
         self._taken.clear()
 
     def undelivered(self) -> list[Ready]:
-        """After the consumer's end: the batches whose slots nobody else gives back."""
+        """Return, after the consumer's end, the batches whose slots are not returned otherwise."""
         return [*self._ready, *self._taken]

@@ -1,8 +1,7 @@
-"""How a stream is read: by a ``for`` loop, by `tf.data`, by Keras.
+"""Readers of a stream: a ``for`` loop, `tf.data`, Keras.
 
-A *reader* is one way through the stream, used by one thread at a time. What it gets is the slot
-itself, lent until the last array that looks into it dies. A consumer that keeps nearly all slots
-gets copies.
+A *reader* is one way through the stream, used by one thread at a time. It gets the slot itself,
+until the last array that refers to it dies. A consumer that holds nearly all slots gets copies.
 """
 
 from __future__ import annotations
@@ -40,10 +39,11 @@ _log = Log(__name__)
 
 _WAIT_S = 0.2  # A waiting consumer sees Ctrl-C after this time at most.
 _IDLE_WAIT_S = 0.05  # The same, if `idle` is called meanwhile.
-_REMIND_S = 60.0  # Between two warnings about a batch that does not come.
-_KEPT = 2  # These slots of a reader are never lent. A consumer of all others gets copies.
+_REMIND_S = 60.0  # Between two warnings about a missing batch.
+# These slots of a reader are never delivered. A consumer that holds all others gets copies.
+_KEPT = 2
 _PEEK = 2  # Batches that are read only to look at a stream: Keras takes two.
-_ENDLESS = 1 << 40  # steps: who reads passes goes on in the next epochs
+_ENDLESS = 1 << 40  # steps: passes continue in the next epochs
 
 
 class StreamReaders:
@@ -52,13 +52,13 @@ class StreamReaders:
     Attributes:
         source: The stream, as the I/O thread has it.
         plan: Its batches.
-        options: How they are made.
+        options: Their source.
         catalog: Its rows.
         spec: Its clips; the native size is known.
         look: Called once with the next batch that is handed over, and its BatchInfo.
         error: What ended the last reading, or None.
         cursor: Which epoch the next pass has.
-        close_client: Ends this stream and all others of its client, which this keeps alive.
+        close_client: Ends this stream and all others of its client, which this holds.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class StreamReaders:
         self.catalog, self.spec = source.catalog, source.spec
         self.lengths = Lengths(source.catalog, source.spec)
         self.cursor = EpochCursor(len(self.plan), ranks=options["shard"][1])
-        # By the step that it comes to next: the reading of the last pass that came to its end.
+        # By its next step: the reader of the last pass that reached its end.
         self._resting: dict[int, Reading] = {}
         self.look: Callable[[BatchWithInfo], None] | None = None
         self.error: VideoloadError | None = None
@@ -89,8 +89,8 @@ class StreamReaders:
 
     @property
     def copies(self) -> str:
-        """Which copies the stream uses of files that the trainer does not have, for `use_copies`;
-        "" if of none."""
+        """The copies that the stream uses of files that the trainer does not have, for
+        `use_copies`; "" if there are none."""
         return "" if self.source.state.files is None else self.source.state.files.pinned()
 
     def use_copies(self, text: str) -> None:
@@ -100,12 +100,12 @@ class StreamReaders:
 
     @cached_property
     def identity(self) -> Identity:
-        """What the stream is. Nothing of it changes, and a training may ask for it in each step."""
+        """The identity of the stream. It does not change, and a script may read it in each step."""
         return Identity.of(self.catalog, self.spec, self.options, self.source.code)
 
     def check_process(self) -> None:
-        """Raise ClosedError in the copy that a fork made: each step is checked, since the slots are
-        memory of both processes, and the parent fills them again."""
+        """Raise ClosedError in a forked process: each step is checked, since the slots are memory
+        of both processes, and the parent fills them again."""
         self._engine.check_process()
 
     def read(
@@ -123,9 +123,9 @@ class StreamReaders:
 
         ``idle`` is called every 50 ms of a wait, and at its beginning if a worker waits for a slot.
         Unless it ``counts``, the reading is in no figures. With ``pauses``, None is yielded every
-        50 ms of a wait, and for an empty batch. If it ``follows``, the steps are a pass, and those
-        behind them are made ahead for the next pass. ``taken`` is called with each step before its
-        batch is yielded, also for an empty batch, which is not. Raises what ended the stream.
+        50 ms of a wait, and for an empty batch. If it ``follows``, the steps are a pass, and the
+        following steps are prefetched for the next pass. ``taken`` is called with each step before
+        its batch is yielded, also for an empty batch, which is not. Raises what ended the stream.
         """
         engine, source = self._engine, self.source
         goes_on, over, self.error = follows and self.options["ordered"], False, None
@@ -155,7 +155,7 @@ class StreamReaders:
                 if meter is not None:
                     self._log_epoch(step)
                 if batch.samples:
-                    # No variable holds the arrays: it would keep the slot.
+                    # No variable holds the arrays: it would hold the slot.
                     yield self._hand_over(batch, queue, idle, info=info)
                 else:
                     reading.give_back(batch)
@@ -163,7 +163,7 @@ class StreamReaders:
                         yield None
             over = True
         except GeneratorExit:
-            over = True  # the caller may not ask for one more than the last
+            over = True  # the caller may not request one more than the last
             raise
         except VideoloadError as error:
             self.error = copy.copy(error)
@@ -176,7 +176,8 @@ class StreamReaders:
             self._leave(number, meter, tells=counts)
 
     def _reading(self, steps: range, *, goes_on: bool) -> Reading:
-        """A reader of ``steps``; if it ``goes_on``, of all that follow, which may have begun."""
+        """Return a reader of ``steps``; if it ``goes_on``, of all that follow, which may have
+        begun."""
         resting, self._resting = self._resting.pop(steps.start, None), {}
         if goes_on and resting is not None:
             return resting
@@ -193,14 +194,13 @@ class StreamReaders:
             self._warned = True
             _log.warning(
                 "the stream is read from step %d again and gives the same batches as before: "
-                "batches() with start_step= or epochs= is that range; leave both out, and each "
-                "pass is the next epoch", steps.start,
+                "omit start_step= and epochs= to read the next epoch", steps.start,
             )  # fmt: skip
 
     def _hand_over(
         self, batch: Ready, queue: ReaderQueue, idle: Callable[[], None] | None, *, info: bool
     ) -> Batch | BatchWithInfo:
-        """The arrays of a batch. ``idle``: see `_lend`.
+        """Return the arrays of a batch. ``idle``: see `_lend`.
 
         A Ctrl-C may strike between any two steps. The slot is still given back: by the queue's end
         until the array exists, and then by the array's end. Twice does no harm.
@@ -221,12 +221,12 @@ class StreamReaders:
         return made if info else made[:2]
 
     def _lend(self, batch: Ready, idle: Callable[[], None] | None) -> npt.NDArray[np.uint8]:
-        """The clips of a batch, uint8 [B, bytes of a clip]. ``idle`` is called before a copy is
-        made: it may end a loan."""
-        engine, source = self._engine, self.source  # the loan does not keep this object alive
+        """Return the clips of a batch, uint8 [B, bytes of a clip]. ``idle`` is called before a
+        copy: it may free a slot."""
+        engine, source = self._engine, self.source  # the arrays do not hold this object
         clip_bytes = source.layout_of(batch.samples[0]).clip_bytes
         shape, slot, memory = (len(batch.samples), clip_bytes), batch.slot, source.memory
-        if batch.rows is not None:  # Close the gaps. Nobody else writes into this slot any more.
+        if batch.rows is not None:  # Close the gaps. No worker writes into this slot any more.
             whole = memory.view(slot, 0, (max(batch.rows) + 1, clip_bytes))
             for to, row in enumerate(batch.rows):
                 if to != row:
@@ -257,7 +257,7 @@ class StreamReaders:
         return rows
 
     def _held(self, reader: int) -> int:
-        """How many slots of a reader are lent to arrays that still live."""
+        """Return how many slots of a reader belong to live arrays."""
         return sum(
             loan.batch.reader == reader and loan.array() is not None
             for loan in list(self.source.loans.values())
@@ -266,7 +266,7 @@ class StreamReaders:
     # Figures
 
     def record(self, window_s: float) -> StreamRecord:
-        """All figures, with those of the last ``window_s`` seconds."""
+        """Return all statistics, with those of the last ``window_s`` seconds."""
         return self.source.record(self._engine.membership.records(), window_s)
 
     def _log_epoch(self, step: int) -> None:
@@ -291,7 +291,7 @@ class StreamReaders:
     # The end
 
     def when_closed(self, call: Callable[[], None]) -> None:
-        """Have a method called once the client is closed. Its object is not kept alive."""
+        """Call a method once the client is closed, through a weak reference."""
         self._when_closed.append(weakref.WeakMethod(call))
 
     def closed(self) -> None:
@@ -308,7 +308,7 @@ class Reading:
     Attributes:
         id: The reader's number. No other one of the client has it.
         queue: Its batches.
-        next: The step that it comes to next.
+        next: The next step.
         end: Ends it.
     """
 
@@ -339,7 +339,7 @@ class Reading:
             yield (batch := self._wait(idle))
 
     def _warn_of_wait(self, step: int) -> None:
-        """Say who keeps the consumer waiting. If no worker is connected, `Membership` says so."""
+        """Log why the consumer waits. If no worker is connected, `Membership` logs it."""
         if states := Counter(worker.state for worker in self._engine.membership.records()):
             who = ", ".join(f"{states[state]} {state}" for state in sorted(states))
             _log.warning(
@@ -349,14 +349,14 @@ class Reading:
             )  # fmt: skip
 
     def _wait(self, idle: Callable[[], None] | None) -> Ready | None:
-        """The reader's next batch, or None after 200 ms, with ``idle`` after 50 ms. Raises what
-        ended the stream, and what ``idle`` raises."""
+        """Return the reader's next batch, or None after 200 ms, with ``idle`` after 50 ms. Raises
+        what ended the stream, and what ``idle`` raises."""
         engine, queue = self._engine, self.queue
         if idle is not None and engine.has_credit:  # A worker waits as well, maybe for a slot.
             idle()
         batch = queue.take(_WAIT_S if idle is None else _IDLE_WAIT_S)
         if batch is None and engine.stopped:
-            batch = queue.take(_WAIT_S)  # The batch, or the error, may just have come.
+            batch = queue.take(_WAIT_S)  # The batch, or the error, may just have arrived.
         if batch is None:
             engine.check()
             if idle is not None:
@@ -373,8 +373,8 @@ class Reading:
 
 
 def results(engine: Engine, source: OpenStream) -> Generator[tuple[int, Any], None, None]:
-    """Read a stream of a task that makes no clips: (row, its result, or a VideoError), in any
-    order. The stream ends with the reading. Raises what ended the stream."""
+    """Yield the results of a task without clips: (row, its result, or a VideoError), in any order.
+    The stream ends with the iterator. Raises the error that ended the stream."""
     engine.check()
     steps, paths = source.state.plan.steps(0, None), source.catalog.paths
     [most] = source.state.plan.sizes.values()  # rows of a batch

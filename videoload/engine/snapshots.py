@@ -33,7 +33,7 @@ def record_of(
     trainer: str, streams: Sequence[StreamRecord], workers: Sequence[WorkerStats],
     refused: Sequence[str] = (),
 ) -> ClientRecord:  # fmt: skip
-    """What a client does, shortened. There are `MAX_STREAMS` streams at most."""
+    """Return the shortened state of a client, with at most `MAX_STREAMS` streams."""
     listed = tuple(
         replace(
             worker, name=worker.name[:_TEXT], last_error=worker.last_error[: _FILE + _TEXT],
@@ -49,7 +49,7 @@ def record_of(
 
 
 def without_paths(record: ClientRecord) -> ClientRecord:
-    """A record without the names of files, and without texts that may hold some."""
+    """Return a record without the names of files, and without texts that may hold some."""
     return replace(
         record,
         workers=tuple(replace(worker, file="", last_error="") for worker in record.workers),
@@ -88,15 +88,15 @@ def _shortened(record: StreamRecord) -> StreamRecord:
 
 
 def packed(record: ClientRecord) -> bytes:
-    """A record for ``videoload top``: unlike JSON, it has what is infinite."""
+    """Return a record for ``videoload top``: unlike JSON, it has what is infinite."""
     return msgspec.msgpack.encode(record)
 
 
 def unpacked(body: bytes) -> ClientRecord:
-    """What was `packed`. Raises ValueError."""
+    """Reverse `packed`. Raises ValueError."""
     return msgspec.msgpack.decode(body, type=ClientRecord)
 
 
 def as_json(record: ClientRecord) -> str:
-    """A record for programs. What is infinite is null."""
+    """Return a record for programs. What is infinite is null."""
     return msgspec.json.format(msgspec.json.encode(record)).decode()

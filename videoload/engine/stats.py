@@ -1,4 +1,4 @@
-"""The figures of a worker and of a stream: one record of each, from which all displays are made.
+"""Statistics of a worker and of a stream: one record of each, for all displays.
 
 WorkerRecord ──> WorkerStats   `Client.workers`, `StreamStats`, ``videoload top``, /metrics
 StreamRecord ──> StreamStats   `Stream.stats`, and the log at the end of an epoch
@@ -18,7 +18,7 @@ from videoload.errors import BadVideo, count
 
 @dataclass(frozen=True, slots=True)
 class WorkerStats:
-    """What one worker did.
+    """Statistics of one worker.
 
     Attributes:
         name: ``host:pid``.
@@ -29,7 +29,7 @@ class WorkerStats:
         busy_ratio: Share of its time, 0 to 1, that it decoded. Default 0.
         network_ratio: Share of its time, 0 to 1, that it waited for the network. Default 0.
         state: ``"decoding"``, ``"idle"`` (the default: it has no lease), or ``"silent"`` (no
-            message came from it for two seconds).
+            message for two seconds).
         last_error: Its last failure. Default: none, "".
         file: The file that it decodes, as in the catalog. Default: none, "".
         clip_times: Where the time of its clips goes. Default: zeros.
@@ -50,12 +50,12 @@ class WorkerStats:
 
 @dataclass(frozen=True, slots=True)
 class ClipTimes:
-    """Where the time of a clip goes: seconds, averaged over all clips.
+    """The time of a clip by phase: seconds, averaged over all clips.
 
     Attributes:
         open: Finding and opening its file.
         index: Reading how many frames the file has, and where they are.
-        seek: Going to the key frame before its first frame.
+        seek: Seeking to the keyframe before its first frame.
         decode: Decoding, and everything that belongs to no other phase.
         scale: Scaling, cropping and converting its frames.
         transform: The user's function.
@@ -74,7 +74,7 @@ class ClipTimes:
 
 
 def clip_times(work: Work) -> ClipTimes:
-    """The averages of some work."""
+    """Return the averages of some work."""
     phases = (
         work.open_s, work.index_s, work.seek_s, work.decode_s, work.scale_s, work.transform_s,
         work.free_s, work.wire_s,
@@ -99,12 +99,12 @@ class SlowFile:
 
 @dataclass(frozen=True, slots=True)
 class StreamStats:
-    """What a stream did. ``print`` shows it in one line.
+    """Statistics of a stream. ``print`` shows it in one line.
 
     ``clips_per_s`` and ``wait_ratio`` cover the time in which the stream was read, over its last
-    4,096 batches at most: from a reader's first request until it gets its last batch. A wait that
-    still goes on counts. A pause between two batches, such as a validation, does not count: it is
-    longer than a second and longer than ten times what nine in ten steps take.
+    4,096 batches at most: from a reader's first request until it gets its last batch. A current
+    wait counts. A pause between two batches, such as a validation, does not count: it is longer
+    than a second and longer than ten times what nine in ten steps take.
 
     Behind `Stream.dataset` this is the trainer's waiting, in `fit` and in a loop, as long as
     nothing behind it reads ahead. ``prefetch``, ``map`` (which TensorFlow may run in parallel),
@@ -117,7 +117,7 @@ class StreamStats:
         clips_per_s: Clips per second, of all readers together.
         wait_ratio: Share of the time, 0 to 1, that the trainer spent waiting for batches. If
             several threads read, this is their average.
-        copied: Batches that were copied because the trainer kept nearly all slots.
+        copied: Batches that were copied because the trainer held nearly all slots.
         workers: The workers connected now, with what they did for this stream.
         bad_videos: The videos that could not be decoded.
         verdict: What slows the training down, in plain English, and what would help.
@@ -134,10 +134,10 @@ class StreamStats:
             derived from its steps. Infinity if it only waits. Default 0.
         clip_times: Where the time of a clip goes. Default: zeros.
         slowest_files: Up to 8 files whose clips take longest. Default: none.
-        frame_store_hit_ratio: Share, 0 to 1, of the clips whose frames all came from the frame
-            store. Default 0.
-        frame_store_full_ratio: Share of them, 0 to 1, whose videos found no room there: they are
-            decoded each time. Default 0.
+        frame_store_hit_ratio: Share, 0 to 1, of the clips whose frames were all in the frame store.
+            Default 0.
+        frame_store_full_ratio: Share, 0 to 1, of the clips whose videos do not fit into it: they
+            are decoded each time. Default 0.
     """
 
     batches: int
@@ -188,8 +188,8 @@ class WorkerRecord(NamedTuple):
     age_s: float = math.inf
 
     def stats(self, lately: Work | None = None, lately_s: float = 0.0) -> WorkerStats:
-        """For display. The shares are of its work ``lately``, in ``lately_s`` seconds or since it
-        came, if that is given, and else of all its work."""
+        """Return the statistics for display. The ratios cover its work ``lately``, in ``lately_s``
+        seconds or since it joined, if given, and else all its work."""
         of, passed_s = self.work, self.work.passed_s
         if lately is not None:
             of, passed_s = lately, min(lately_s, self.age_s)

@@ -1,4 +1,4 @@
-"""What slows a training down, in plain English, and how many workers are enough. Pure.
+"""The verdict: the bottleneck of a training run, and how many workers are enough. Pure.
 
 The number of workers is demand divided by the mean rate of a worker, as the autoscaler of tf.data's
 service computes it. *Demand* is the clips per second that the trainer would take if it never
@@ -29,12 +29,12 @@ Bottleneck = Literal["", "trainer", "decoding", "storage", "network", "workers",
 
 _ENOUGH = 0.05  # with enough workers, the trainer waits this share of the time at most
 _KEEPS_UP = 0.10  # below this share of waiting, nothing is recommended
-STALLED_S = 5.0  # a longer wait that still goes on is reported instead of anything else
+STALLED_S = 5.0  # a longer current wait is reported instead of anything else
 _LINK = 0.3  # share of the time with a lease that workers wait for a full network link
-_AT_WORK = 0.7  # share of its time that a decoding worker wants a core; else it waits for storage
+_AT_WORK = 0.7  # share of its time that a decoding worker needs a core; else it waits for storage
 _NO_CORE = 0.2  # share of that time that it has no core, if all cores are busy
 _STORAGE = 0.5  # share of their work that workers wait for slow storage
-_DOUBLE = 2  # times the present workers, at most, are asked for then
+_DOUBLE = 2  # times the current workers, at most, are requested then
 _FUNCTION = 0.5  # share of their work that is the user's own function
 _IDLE = 0.5  # workers that are busy for less of their time are not too few
 _COMPUTES_S = 0.002  # A loop that uses a batch for less computes nothing with it.
@@ -59,13 +59,13 @@ def judge(
     found: Figures, workers: Sequence[WorkerRecord], *, cores: int,
     own_host: str = "", storage: str = "", function: str = "", lost: str = "",
 ) -> Verdict:  # fmt: skip
-    """What the figures mean. ``cores`` are the cores of ``own_host`` that workers may use.
-    ``storage``: what it says instead of giving the videos. ``function``: the user's own, which
-    makes clips. ``lost``: the workers that died or are silent, by host."""
+    """Return the verdict on the figures. ``cores`` are the cores of ``own_host`` that workers may
+    use. ``storage``: its error. ``function``: the user's transform. ``lost``: the workers that died
+    or are silent, by host."""
     works = total(worker.work for worker in workers)
     utilisation = works.busy_s / works.passed_s if works.passed_s > 0 else 0.0
     computes = found.step_s >= _COMPUTES_S
-    # While the storage refuses, more workers would ask it more often.
+    # While the storage refuses, more workers would send more requests.
     need = workers_needed(found, workers) if computes and not storage else None
     wanted = None if need is None else max(1, math.ceil(need))
 
@@ -76,7 +76,7 @@ def judge(
     if found.stalled_s >= STALLED_S:
         waits, stalls = f"The trainer has been waiting for {found.stalled_s:.0f} s", True
     elif not found.batches:
-        return verdict("", "Nothing was read yet.")
+        return verdict("", "No batch was read yet.")
     elif found.wait_ratio <= _KEEPS_UP:
         too_many = wanted is not None and wanted < len(workers)
         enough = [f"{_are(wanted or 0)} enough; {len(workers)} are running."] if too_many else []
@@ -146,7 +146,7 @@ def _decode(workers: int) -> str:
 
 
 def _rate(work: Work) -> float:
-    """Clips per second of a worker, if it had a core for itself."""
+    """Return clips per second of a worker, if it had a core for itself."""
     busy_s = work.busy_s
     if _wants_core(work):
         busy_s -= min(work.no_core_s, 0.9 * busy_s)
@@ -158,15 +158,15 @@ def _wants_core(work: Work) -> bool:
 
 
 def _waited_for_storage(work: Work) -> float:
-    """The share of their work that workers had no core and wanted none; 0 if the kernel does not
-    report it."""
+    """Return the share of their work in which workers neither had nor needed a core; 0 if the
+    kernel does not report it."""
     cores_s = work.core_s + work.no_core_s
     waited_s = work.busy_s - work.transform_s - cores_s if cores_s > 0 else 0.0
     return max(0.0, waited_s) / work.busy_s if work.busy_s > 0 else 0.0
 
 
 def _core_share(work: Work) -> float:
-    """How much of a core it has while it wants one."""
+    """Return how much of a core it gets while it needs one."""
     wants_s = work.core_s + work.no_core_s
     return work.core_s / wants_s if _wants_core(work) and wants_s > 0 else 1.0
 
@@ -202,8 +202,8 @@ def _full_link(workers: Sequence[WorkerRecord]) -> str:
 def _more(
     workers: Sequence[WorkerRecord], wanted: int | None, cores: int, own_host: str
 ) -> tuple[str, int | None]:
-    """What would help, and how many workers are wanted: no fewer than there are, as long as they
-    have no whole core each, and no more, which would only share the same cores."""
+    """Return a remedy, and the number of workers needed: the current number while they do not get a
+    whole core each, because more would only share the same cores."""
     have = len(workers)
     hosts: dict[str, list[Work]] = defaultdict(list)
     here: list[Work] = []
@@ -235,7 +235,7 @@ def _more(
 
 
 def _steps(found: Figures) -> str:
-    """The trainer's steps per second, with and without loading."""
+    """Return the trainer's steps per second, with and without loading."""
     clips = found.clips / found.batches if found.batches else 0.0
     if not clips:
         return ""

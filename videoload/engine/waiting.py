@@ -1,10 +1,10 @@
-"""How long the readers of a stream waited, and how fast they would read. Pure: time is passed in.
+"""The waiting time of a stream's readers, and their possible speed. Pure: time is passed in.
 
-A reader asks for a batch, gets it, and asks for the next one when it has used it. From the request
+A reader requests a batch, gets it, and requests the next one when it has used it. From the request
 until it gets the batch, it waits. The rest is a *step*. Two things do not count as steps:
 
-  * The time before a reader's first request and after its last batch: a stream that nobody reads
-    is not waited for.
+  * The time before a reader's first request and after its last batch: a stream without a reader
+    does not wait.
   * A *pause*, which is much longer than the other steps: a validation, a model that is saved, the
     evening after a notebook's cell.
 
@@ -26,7 +26,7 @@ _MOST = 0.9
 
 
 class Taken(NamedTuple):
-    """A batch of ``clips`` that a reader asked for and got, at these times."""
+    """A batch of ``clips`` that a reader requested and got, at these times."""
 
     reader: int
     requested: float
@@ -36,11 +36,11 @@ class Taken(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What readers did while they read a stream.
+    """The timing of a stream's readers.
 
-    ``stalled_s`` is the longest wait that still goes on. ``demand`` is the clips per second that
-    the readers would take if they never waited; infinity if they only wait. ``first_s`` is what
-    all readers waited for their first batches, and ``reading_s`` their time altogether.
+    ``stalled_s`` is the longest current wait. ``demand`` is the clips per second that the readers
+    would take if they never waited; infinity if they only wait. ``first_s`` is what all readers
+    waited for their first batches, and ``reading_s`` their time altogether.
     """
 
     batches: int
@@ -54,7 +54,7 @@ class Figures:
 
     @property
     def step_s(self) -> float:
-        """How long a reader used a batch, on average."""
+        """The mean time for which a reader used a batch."""
         return (1 - self.wait_ratio) * self.reading_s / self.batches if self.batches else 0.0
 
     @property
@@ -67,8 +67,8 @@ class Figures:
 def figures(
     taken: Sequence[Taken], waiting: Mapping[int, float], now: float, since: float = -math.inf
 ) -> Figures:
-    """The figures of the time ``since``. ``taken`` are batches in the order in which readers got
-    them. ``waiting`` has since when each reader that waits now does so."""
+    """Return the figures of the time ``since``. ``taken`` are batches in the order in which readers
+    got them. ``waiting`` has since when each reader that waits now does so."""
     going_on = [Taken(reader, requested, now, 0) for reader, requested in waiting.items()]
     got = [each for each in taken if each.got > since]
     spans: list[tuple[float, float]] = []  # each batch's step and wait
@@ -101,7 +101,7 @@ def figures(
 
 
 def _with_steps(taken: Sequence[Taken]) -> Iterator[tuple[Taken, float]]:
-    """Each batch with the length of the step before it. It is 0 for a first batch and a pause."""
+    """Yield each batch with the length of the step before it, 0 for a first batch and a pause."""
     steps: list[float | None] = []
     until: dict[int, float] = {}  # when each reader got its last batch
     for each in taken:
@@ -116,7 +116,7 @@ def _with_steps(taken: Sequence[Taken]) -> Iterator[tuple[Taken, float]]:
 
 
 def _covered(spans: Iterable[tuple[float, float]]) -> float:
-    """How long at least one of the spans lasts."""
+    """Return how long at least one of the spans lasts."""
     covered, until = 0.0, -math.inf
     for begin, end in sorted(spans):
         covered += max(0.0, end - max(begin, until))

@@ -31,11 +31,11 @@ _SLOWEST = 8  # files that are reported
 
 
 class Work(NamedTuple):
-    """What a worker did: clips, bytes of pixels that came over a network, and seconds.
+    """The work of a worker: clips, bytes of pixels received over a network, and seconds.
 
     ``busy_s`` is the sum of the phases, from ``open_s`` on. In ``free_s`` the worker had no lease,
     because no slot was free. In ``wire_s`` it waited for the network. It ran on a core for
-    ``core_s``, and waited for a core for ``no_core_s``. ``kept`` clips came from the frame store.
+    ``core_s``, and waited for a core for ``no_core_s``. ``kept`` clips are from the frame store.
     The store had no room for the videos of ``no_room`` clips.
     """
 
@@ -101,8 +101,8 @@ class WorkTimer:
         self._since, self._free_s, self._answered = now, 0.0, True
 
     def answered(self, result: Result, clips: int, sent_bytes: int, now: float) -> Work:
-        """The worker answered a lease of ``clips`` clips; returns what it did. A worker may claim
-        any time. It is limited to the time that has passed here."""
+        """Return the worker answered a lease of ``clips`` clips; returns what it did. A worker may
+        claim any time. It is limited to the time that has passed here."""
         spent, free_s, passed_s = result.spent, self._free_s, max(0.0, now - self._since)
 
         def limited(seconds: float, most: float = passed_s) -> float:

@@ -32,7 +32,7 @@ class Affinity:
 
     @property
     def has_choice(self) -> bool:
-        """Whether workers of several hosts are connected."""
+        """Return whether workers of several hosts are connected."""
         return len(self._workers) > 1
 
     def joined(self, host: Hashable) -> None:
@@ -48,7 +48,7 @@ class Affinity:
         self._is_weighed = False
 
     def hosts_of(self, paths: Iterable[str]) -> list[Hashable]:
-        """The host that each of these videos prefers."""
+        """Return the host that each of these videos prefers."""
         if not self._is_weighed:
             self._names = list(self._workers)
             self._keys = _keys(map(str, self._names))
@@ -58,12 +58,12 @@ class Affinity:
 
 
 def _keys(names: Iterable[str]) -> _Keys:
-    """A number for each name, the same in each process."""
+    """Return a number for each name, the same in each process."""
     return np.array([xxh3_64_intdigest(name.encode(errors="replace")) for name in names], np.uint64)
 
 
 def _best(videos: _Keys, hosts: _Keys, weights: npt.NDArray[np.float64]) -> npt.NDArray[np.intp]:
-    """For each video, the place in ``hosts`` of the host with the best score."""
+    """Return the index in ``hosts`` of the host with the best score, for each video."""
     mixed = videos[:, None] ^ hosts
     for factor in (0xBF58476D1CE4E5B9, 0x94D049BB133111EB):  # as splitmix64 does
         mixed ^= mixed >> np.uint64(30)

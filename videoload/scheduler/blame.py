@@ -1,49 +1,51 @@
-"""Who is to blame if a clip does not come: its video, or its worker. Pure: no sockets, no clock.
+"""Decide whether the video or the worker is to blame for a missing clip. Pure: no sockets, no
+clock.
 
-Each chunk notes its *tries*: what workers said instead of decoding it, and which ones never
-answered. From these alone follows what happens next (`Blame.decide`), and who may be asked
-(`may_take`). `table` does what was decided, and nobody else writes.
+Each chunk records its *attempts*: the failures that workers reported, and the workers that never
+answered. They alone determine what happens next (`Blame.decide`), and which workers may get it
+(`may_take`). Only the scheduler acts on that.
 
-    tries of the clip                                         what follows
+    attempts at the clip                                      verdict
     --------------------------------------------------------  --------------------------------------
     none                                                      RETRY
     its file cannot be read, for less than a minute           RETRY, after a pause (see `files`)
     ... for a minute                                          BAD
-    a local worker says that it cannot be decoded             BAD; END if it was the user's function
+    a local worker reports a failure                          BAD; END if it was the user's function
                                                               or a file of many was rewritten
-    another worker says so, and one that could be asked,      RETRY: one with another copy of the
-      or has the right file, may come                         videos is asked first
-    ... and two say so of the right file, or nobody is left   as if a local worker had said it
+    another worker reports one, and there is a candidate,     RETRY: one with another copy of the
+      or one with the right file may connect                  videos first
+    ... and two report one for the right file, or there is    as if a local worker had reported it
+      no candidate left
     all have another file than the trainer or a scan          RETRY: it waits for one that has it
     less than three workers never answered                    RETRY, by one worker at a time
     three never did                                           BAD
-    ... silent in a function that is slow at other clips too  END
+    ... stuck in a function that is slow on other clips too   END
 
-A word counts only if it is about the right file (`files`): a worker whose copy is missing or
-another one is wrong, however many say the same.
+A report counts only if it is about the right file (`files`): workers with a missing or different
+copy do not count, in any number.
 
 That a worker *never answered* is noted like this. A chunk of several clips is split at the first
-note, and each clip takes it along. It does not matter where the workers run.
+note, and each clip takes it along. The host of a worker does not matter.
 
-    what happens to the worker that is at the chunk      is it noted?
+    event of the worker that holds the chunk             is it recorded?
     ---------------------------------------------------  --------------------------------------
     it answers                                           the chunk is done
-    it says BYE, or says that it holds no lease          no
+    it sends BYE, or reports that it holds no lease      no
     it dies, or is killed because it hangs               yes, unless it is remote and no worker has
                                                          ever answered any lease
-    it is remote, and silent for `stall_s`,
+    it is remote, and unresponsive for `stall_s`,
       in an import for `IMPORT_S` more                   yes
     it is local, and killed because it hung in an import no
-    it is heard again, or dials in again after a cut     its note goes
-    it was given the chunk before the last was noted     no: one worker at a time is tried
-    it is remote, nobody answers a lease that was
-      granted since the last was noted, and most of
-      what is open is missing: storage or line is down   it is the only remote one
+    it responds again, or reconnects                     its record is deleted
+    it got the chunk before the last was recorded        no: one worker at a time is tried
+    it is remote, no lease that was granted since the
+      last record is answered, and most open chunks
+      are missing: storage or network is down            only if it is the only remote one
 
 Workers may also die for a reason of their own, again and again. So a noted chunk goes to a worker
-that is here for long, in comparison with the others. A worker that has answered nothing yet gets
-other chunks first, if there are any. If a remote worker dies, its last answer may be lost too, and
-the wrong chunk be noted. So a worker gets nothing else while it has a noted chunk.
+that is here for long, in comparison with the others. A worker without an answer yet gets other
+chunks first, if there are any. If a remote worker dies, its last answer may be lost too, and the
+wrong chunk be noted. So a worker gets nothing else while it has a noted chunk.
 """
 
 from __future__ import annotations
@@ -62,7 +64,7 @@ from videoload.scheduler.records import Attempt, Chunk, Lease, Stream, Worker
 # Workers are also killed from outside: preemption, out of memory, a cut connection. That this
 # happens twice over the same clip is seen; three times is not.
 _MAX_UNANSWERED = 3
-COMING_S = 3.0  # after a worker dialled in, others that could be asked may be on their way
+COMING_S = 3.0  # after a worker has connected, other candidates may be about to connect
 _QUICK = 4  # clips that take so much less than a stall show that the function is quick
 _TRIES = 3  # of a worker whose copy is another one, if there is no other worker
 
@@ -70,8 +72,8 @@ _TRIES = 3  # of a worker whose copy is another one, if there is no other worker
 class Next(Enum):
     """What follows from the tries of a clip."""
 
-    RETRY = auto()  # it is granted again
-    BAD = auto()  # another clip stands in for it, or it is left out
+    RETRY = auto()  # it is requeued
+    BAD = auto()  # another clip replaces it, or it is left out
     END = auto()  # the stream ends there
 
 
@@ -93,7 +95,7 @@ class Blame:
         self._pool = pool
 
     def decide(self, chunk: Chunk) -> Decision:
-        """What follows from the tries of a chunk of one clip."""
+        """Return the verdict on the attempts of a chunk of one clip."""
         if len(unanswered := chunk.unanswered) >= _MAX_UNANSWERED:
             return self._never_decoded(chunk, unanswered)
         if not (said := chunk.reported_failures):
@@ -105,7 +107,7 @@ class Blame:
         return self._weigh(chunk, said)
 
     def _weigh(self, chunk: Chunk, tries: list[Attempt]) -> Decision:
-        """Whether workers are believed that dialled in."""
+        """Return the verdict on reports of remote workers."""
         stream, video = chunk.stream, chunk.samples[0].video
         said = [each for each in tries if not each.is_of_worker]
         sure = {each.worker for each in said if _is_sure(stream, video, each)}
@@ -113,10 +115,10 @@ class Blame:
         heard_of = stream.allowed(self._pool.responsive)
         local = any(worker.copy is None for worker in heard_of)  # has the last word
         is_open = len(sure) < 2 or local
-        # Who lacks the code has the right file. Another copy does not condemn it.
+        # A worker without the code may have the right file. Another copy does not condemn it.
         said_best = said or [each for each in tries if each.fault is Fault.CODE]
         may_come = is_open and self._may_others_come(said_best)
-        if all(worker.copy in tried for worker in heard_of):  # of those that came
+        if all(worker.copy in tried for worker in heard_of):  # of the connected ones
             is_open = len({each.worker for each in said}) < 2 or local
         may_judge = any(self._may_judge(worker, chunk) for worker in heard_of)
         all_differ = all(each.fault is Fault.COPY for each in tries)
@@ -126,16 +128,16 @@ class Blame:
         return believed((said_best or tries)[0])
 
     def _may_others_come(self, said: list[Attempt]) -> bool:
-        """Whether all that said so have just dialled in. If several are started together, one with
-        the wrong folder is quicker than the others, since it has nothing to read. Or whether only
-        workers are wrong, and one that is silent, as in an import, was not asked."""
+        """Return whether all reporting workers have just connected: of several that start together,
+        one with the wrong folder is the fastest, since it has nothing to read. Or whether only
+        workers are wrong, and an unresponsive one, as in an import, was not tried."""
         now, tried = self._pool.now, [each.worker for each in said]
         if said and said[0].is_of_worker and self._pool.may_speak(tried):
             return True
         return bool(said) and all(now - worker.joined < COMING_S for worker in tried)
 
     def judged(self, stream: Stream, video: int, said: Attempt) -> Attempt:
-        """What a worker said, as far as it is about the right file and the user's function."""
+        """Return a worker's report, if it is about the right file and the user's function."""
         if said.worker.copy is None:
             return said
         expected = stream.files.expected(video) if stream.files else 0
@@ -148,7 +150,7 @@ class Blame:
     # What workers never answer
 
     def counts(self, lease: Lease, *, died: bool) -> bool:
-        """Whether it is noted on a chunk that the worker of a lease never answered it."""
+        """Return whether to record on a chunk that the worker of a lease never answered it."""
         chunk, worker = lease.chunk, lease.worker
         noted = [each.worker for each in chunk.unanswered]
         if not lease.is_owed or worker in noted or lease.granted_at < chunk.noted_at:
@@ -156,8 +158,8 @@ class Blame:
         return not died or lease.worker.local or self._lives(lease)
 
     def _lives(self, lease: Lease) -> bool:
-        """Whether the clip may be the cause. As long as no worker has ever answered, something may
-        kill whoever dials in; unless there is no other clip that could show it."""
+        """Return whether the clip may be the cause. As long as no worker has ever answered, another
+        cause may kill every new worker; unless there is no other clip that could show it."""
         reader = lease.chunk.batch.reader
         if self._pool.latest_answered > -math.inf:
             return True
@@ -167,12 +169,12 @@ class Blame:
         return not reader.can_open and len({batch.samples[at].video for batch, at in rows}) < 2
 
     def stands_still(self, chunk: Chunk) -> bool:
-        """Whether no worker has made progress since the last one was noted."""
+        """Return whether no worker has made progress since the last one was recorded."""
         return self._pool.latest_answered < chunk.noted_at and chunk.batch.reader.stands_still
 
     def is_function_slow(self, chunk: Chunk) -> Decision:
-        """END if it is the user's function that takes long, and not the clips: it does so at
-        several, and no clip comes much quicker."""
+        """Return END if the user's function is slow, not the clips: on several clips, and none is
+        much faster."""
         stream = chunk.stream
         is_quick = stream.clip_s(chunk.samples[0]) < self._pool.stall_s / _QUICK
         if len(stream.stood_still_in) < 2 or is_quick:
@@ -191,7 +193,7 @@ class Blame:
         return Decision(Next.BAD, why)
 
     def is_in_function(self, worker: Worker) -> bool:
-        """Whether it was silent in a function, and did not end by itself."""
+        """Return whether it became unresponsive in a function, and did not end by itself."""
         return (
             worker.at is Activity.FUNCTION and worker.silence_clock.seconds > self._pool.stall_s / 2
         )
@@ -199,19 +201,18 @@ class Blame:
     def _no_sign(self, function: str) -> str:
         return f"no sign of life for {self._pool.stall_s:g} s in transform {function}"
 
-    # Who may be asked
+    # Candidates
 
     def may_take(self, worker: Worker, chunk: Chunk) -> bool:
-        """Whether a worker may be granted a chunk that was granted before."""
+        """Return whether a worker may get a chunk that was granted before."""
         if not chunk.attempts:
             return self._pool.clips_in_time(worker, chunk.batch.reader) >= 1
         return self._may_judge(worker, chunk)
 
     def _may_judge(self, worker: Worker, chunk: Chunk) -> bool:
-        """Whether a worker may be asked for a clip that something speaks against. No worker is
-        asked twice, unless it had another copy and nobody else is left: its file may be as it
-        should be next time. Workers of a copy that was asked before are asked if there is no
-        other."""
+        """Return whether a worker may try a clip with failed attempts. No worker tries twice,
+        unless it had another copy and no other worker is left: its file may be right the next time.
+        Workers of a tried copy try again only if there is no other copy."""
         stream, video, said = chunk.stream, chunk.samples[0].video, chunk.reported_failures
         if unread := [each for each in said if each.fault is Fault.UNREAD]:
             is_same = any(worker.copy == each.worker.copy for each in unread)
@@ -230,12 +231,12 @@ class Blame:
 
 
 def is_trusted(said: Attempt) -> bool:
-    """Whether one word is enough: it is about the trainer's own copy."""
+    """Return whether one report is enough: it is about the trainer's own copy."""
     return said.worker.copy is None and said.fault is not Fault.UNREAD
 
 
 def believed(said: Attempt) -> Decision:
-    """What follows if this is so."""
+    """Return the verdict if a report is believed."""
     if said.fault in (Fault.FUNCTION, Fault.CODE):
         return Decision(Next.END, said.reason)
     if said.fault is Fault.REWRITTEN:
@@ -248,7 +249,7 @@ def _is_agreed(stream: Stream, video: int) -> bool:
 
 
 def _is_sure(stream: Stream, video: int, said: Attempt) -> bool:
-    """Whether it is about the file that the stream uses, or about no file."""
+    """Return whether a report is about the file that the stream uses, or about no file."""
     if stream.files is None or not stream.checks(said.worker):
         return True
     return said.fault is Fault.FUNCTION or stream.files.expected(video) == said.file != 0

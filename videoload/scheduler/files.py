@@ -1,21 +1,22 @@
-"""Which file each video of a stream is, known before it is decoded. Pure: no files, no clock.
+"""Identify the file of each video of a stream before it is decoded. Pure: no files, no clock.
 
 Two hosts may have different files under one path: one was cut short, is another take, or is not
-there. So each lease of a worker that reads another copy than the trainer says which *fingerprints*
-its files must have. The worker compares before it decodes, and its answer shows what it found.
+there. So each lease of a worker that reads another copy than the trainer contains the
+*fingerprints* of its files. The worker compares before it decodes, and its answer contains the
+fingerprint that it found.
 
-               asked for           the trainer has the file
-    UNKNOWN ──────────────> ASKED ──────────────────────────> OWN ──┐ a worker has another file:
+               requested           the trainer has the file
+    UNKNOWN ─────────────> REQUESTED ───────────────────────> OWN ──┐ a worker has another file:
        ^                      │                                     │ the trainer's may be new
        └──────────────────────┼─────────────────────────────────────┘
                               │ it has none            the first answer
                               └──────────────> ABSENT ──────────────────> PINNED
 
-A file that the trainer cannot read is not one that it has not: it stays ASKED, and is asked for
-again. See `blame` for what follows if that takes too long. No lease is granted for a video that is
-UNKNOWN or ASKED. While it is ABSENT, any copy will do, and the first one that is decoded is the
-stream's copy from then on. A catalog that comes from a scan, or a training that is resumed, brings
-fingerprints along: these are PINNED where the trainer has no file.
+A file that the trainer cannot read now is not missing: it stays REQUESTED, and is tried again. See
+`blame` for what follows if that takes too long. No lease is granted for a video that is UNKNOWN or
+REQUESTED. While it is ABSENT, any copy will do, and the first one that is decoded is the stream's
+copy from then on. A catalog from a scan, or a resumed run, contains fingerprints: these are PINNED
+where the trainer has no file.
 """
 
 from __future__ import annotations
@@ -35,8 +36,8 @@ _AGAIN_S, _MAX_AGAIN_S = 0.5, 8.0  # before a file that could not be read is tri
 
 
 class UnreadableFiles:
-    """The files of one stream that cannot be read now, whoever tried, in whichever row: one record
-    by path. Each is tried again, after pauses that grow with the time since it failed first."""
+    """The files of one stream that cannot be read now, by any worker or row: one record by path.
+    Each is tried again, after pauses that grow with the time since its first failure."""
 
     def __init__(self) -> None:
         self._since: dict[str, float] = {}
@@ -46,13 +47,13 @@ class UnreadableFiles:
         return bool(self._since)
 
     def failed(self, path: str, now: float) -> float:
-        """It could not be read now; returns for how long it cannot be read."""
+        """Note that it could not be read; return for how long it cannot be read."""
         since_s = now - self._since.setdefault(path, now)
         self._again[path] = now + min(max(since_s, _AGAIN_S), _MAX_AGAIN_S)
         return since_s
 
     def may_try(self, path: str, now: float) -> bool:
-        """Whether it is to be tried by now."""
+        """Return whether to try it now."""
         return now >= self._again.get(path, now)
 
     def lasts_s(self, path: str, now: float) -> float:
@@ -60,19 +61,19 @@ class UnreadableFiles:
         return now - self._since.get(path, now)
 
     def was_read(self, path: str) -> None:
-        """It was read."""
+        """Note that it was read."""
         self._since.pop(path, None)
         self._again.pop(path, None)
 
 
 class Roots:
-    """The roots that do not answer, whoever tried: one record each, since when and what was said.
-    Any read that works clears it. Each copy of a root is tried again after a pause."""
+    """The roots that do not respond, to any worker: one record each, with time and error. Any
+    successful read clears it. Each copy of a root is tried again after a pause."""
 
     def __init__(self) -> None:
-        self._away: dict[str, tuple[float, str, Hashable]] = {}  # and of which copy it was said
+        self._away: dict[str, tuple[float, str, Hashable]] = {}  # and the copy
         self._again: dict[tuple[str, Hashable], float] = {}
-        self._read: dict[str, float] = {}  # when a read worked, or nobody read it
+        self._read: dict[str, float] = {}  # when a read succeeded, or there was no reader
 
     def __iter__(self) -> Iterator[str]:
         return iter(list(self._away))
@@ -84,25 +85,25 @@ class Roots:
         return is_new
 
     def is_silent(self, root: str, what: str, since: float, now: float, copy: Hashable) -> bool:
-        """Somebody waits for this file of it since then. As `is_away`, once that lasts too long for
-        a slow read, and nobody else can read."""
+        """Note that a reader waits for this file since then, as `is_away` once that is too long for
+        a slow read, and no other can read."""
         since = max(since, self._read.get(root, since))
         if now - since < SILENT_S:
             return False
         return self.is_away(root, f"{what} does not answer for {now - since:.0f} s", since, copy)
 
     def failed(self, root: str, says: str, now: float, copy: Hashable) -> bool:
-        """As `is_away`. This copy of it was tried."""
+        """Note a failed try of this copy, as `is_away`."""
         self._again[root, copy] = now + _AGAIN_S
         return self.is_away(root, says, now, copy)
 
     @property
     def are_paused(self) -> bool:
-        """Whether some copy is not tried all the time."""
+        """Return whether some copy is paused."""
         return bool(self._again)
 
     def may_try(self, root: str, copy: Hashable, now: float) -> bool:
-        """Whether a copy of it is to be tried by now."""
+        """Return whether to try a copy of it now."""
         return not self._again or now >= self._again.get((root, copy), now)
 
     def was_read(self, root: str, copy: Hashable, now: float) -> None:
@@ -112,18 +113,18 @@ class Roots:
         self._again.pop((root, copy), None)
 
     def own_was_read(self, root: str, now: float) -> None:
-        """The trainer read its own copy. What workers say of another one still holds."""
+        """Note that the trainer read its own copy. Reports about other copies remain."""
         if self._away.get(root, (0.0, "", None))[2] is None:
             self.was_read(root, None, now)
 
     def forget(self, root: str, now: float) -> None:
-        """Nobody reads it any more."""
+        """Delete a root without readers."""
         self._read[root] = now
         self._away.pop(root, None)
         self._again = {at: until for at, until in self._again.items() if at[0] != root}
 
     def failure_of(self, root: str) -> tuple[float, str] | None:
-        """Since when it does not answer, and what it says; None if it does."""
+        """Return since when it does not respond, and its error; None if it does."""
         return None if (found := self._away.get(root)) is None else found[:2]
 
 
@@ -151,34 +152,34 @@ class Files:
         first = FileState.UNKNOWN if has_own else FileState.ABSENT
         self._states = np.full(videos, first, np.uint8)
         self._asked: dict[int, float] = {}  # since when the trainer looks at its own copies
-        self._unread: dict[int, None] = {}  # they could not be read, and are to be asked for again
+        self._unread: dict[int, None] = {}  # they could not be read, and are to be tried again
 
     def are_known(self, videos: Iterable[int]) -> bool:
-        """Whether clips of these videos may be granted."""
+        """Return whether clips of these videos may be granted."""
         return all(self._states[video] > FileState.REQUESTED for video in videos)
 
     def is_own(self, video: int) -> bool:
-        """Whether the trainer has the file itself."""
+        """Return whether the trainer has the file itself."""
         return bool(self._states[video] <= FileState.OWN and self._prints[video])
 
     def is_agreed(self, video: int) -> bool:
-        """Whether it was known before any clip which file is right: only that one can be bad."""
+        """Return whether the right file was known before any clip: only that one can be bad."""
         return self.is_own(video) or bool(self._given[video] and self._prints[video])
 
     def expected(self, video: int) -> int:
-        """The fingerprint that a copy must have; 0: any copy will do."""
+        """Return the fingerprint that a copy must have; 0: any copy will do."""
         return int(self._prints[video])
 
     def to_ask(self, videos: Iterable[int], now: float) -> tuple[int, ...]:
-        """Those of these videos that nobody has asked for yet. They are asked for now."""
+        """Return the videos that were not requested yet, and mark them as requested."""
         requested = tuple(v for v in dict.fromkeys(videos) if self._states[v] == FileState.UNKNOWN)
         self._states[list(requested)] = FileState.REQUESTED
         self._asked |= dict.fromkeys(requested, now)
         return requested
 
     def identified(self, video: int, fingerprint: int) -> bool:
-        """The trainer's own copy was read; 0: it has none. Returns whether it is another file than
-        before, or than a scan saw."""
+        """Return the trainer's own copy was read; 0: it has none. Returns whether it is another
+        file than before, or than a scan saw."""
         before = int(self._prints[video] or self._given[video])
         if fingerprint:
             self._states[video], self._prints[video] = FileState.OWN, fingerprint
@@ -188,12 +189,13 @@ class Files:
         return False
 
     def looked_at(self, video: int) -> bool:
-        """The trainer has looked at its own copy. Returns whether it had been asked to."""
+        """Note that the trainer has identified its own copy. Return whether that was requested."""
         return self._asked.pop(video, None) is not None
 
     @property
     def longest_asked(self) -> tuple[int, float] | None:
-        """What the trainer looks at for longest, and since when; None if it looks at nothing."""
+        """Return the longest pending identification of the trainer, and since when; None if there
+        is none."""
         return next(iter(self._asked.items()), None)
 
     def ask_later(self, video: int) -> None:
@@ -201,7 +203,7 @@ class Files:
         self._unread[video] = None
 
     def to_ask_again(self, may_try: Callable[[int], bool], now: float) -> tuple[int, ...]:
-        """The videos that could not be read, and are asked for again now."""
+        """Return the videos that could not be read, and are to be tried again now."""
         due = tuple(filter(may_try, self._unread))
         for video in due:
             del self._unread[video]
@@ -209,8 +211,8 @@ class Files:
         return due
 
     def first_other(self, videos: Iterable[int], files: Iterable[int]) -> int | None:
-        """The place of the first clip that is not taken, None if all are: its file, which has this
-        fingerprint, is another one than the stream's, or than that of a clip before it."""
+        """Return the place of the first clip that is not taken, None if all are: its file, which
+        has this fingerprint, is another one than the stream's, or than that of a clip before it."""
         pinned: dict[int, int] = {}
         for at, (video, file) in enumerate(zip(videos, files, strict=True)):
             expected = self.expected(video)
@@ -227,8 +229,8 @@ class Files:
                 self._states[video], self._prints[video] = FileState.PINNED, file
 
     def ask_again(self, video: int) -> bool:
-        """A worker has another file than the trainer, whose own may have changed. Returns whether
-        it has one, which is to be asked for."""
+        """Note that a worker has another file than the trainer, whose own may have changed. Return
+        whether to identify the trainer's again."""
         if self.is_own(video) and self._states[video] == FileState.OWN:
             self._states[video] = FileState.UNKNOWN
         return self.is_own(video)
@@ -236,8 +238,8 @@ class Files:
     # From one training to the next
 
     def pinned(self) -> str:
-        """The fingerprints of the files that the trainer does not have, as far as it has looked, as
-        text for `pin`."""
+        """Return the fingerprints of the files that the trainer does not have, as far as it has
+        looked, as text for `pin`."""
         if not (prints := self._pins()).any():
             return ""
         packed = zlib.compress(prints.astype("<i8").tobytes(), 1)
@@ -256,7 +258,7 @@ class Files:
         self._give(prints, int(salt, 16))
 
     def pin_as(self, other: Files, at: npt.NDArray[np.int64]) -> None:
-        """As `pin`, with what another stream has of the files ``at`` these places here."""
+        """Pin, as `pin`, with another stream's fingerprints of the files ``at`` these places."""
         prints = np.zeros_like(self._prints)
         prints[at] = other._pins()
         self._give(prints, other.salt)

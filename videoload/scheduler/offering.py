@@ -19,7 +19,7 @@ There is one way of offering:
         ... and at a tick: a chunk that remote workers are late with while a consumer waits
 
 A lease is 0.1 s of work, 16 clips at most: with less, messages cost more than 1 % of it on a busy
-host, and more brings nothing. It is no more than a worker's share of a batch, which is then
+host, and more has no benefit. It is no more than a worker's share of a batch, which is then
 complete early, or of half of what the slots hold. Until it is known how long a clip takes, a lease
 has one. Clips of one video stay together, for one pass over it. A slow worker gets what is back
 before the slots run dry (see `paces`).
@@ -52,8 +52,8 @@ from videoload.scheduler.records import (
 
 _TRIED_ORPHANS = 32  # so many chunks are looked at for a worker, before it is passed over
 _LATE, _LATE_S = 3.0, 0.1  # a lease is late after this many times what it should take, and 0.1 s
-# ... and after this time where nobody knows how long it should take, or its worker's storage
-# refuses. A worker that never said a whole word is taken to be as far away.
+# ... and after this time if the expected time is unknown, or its worker's storage refuses. It is
+# also the assumed distance of a worker without a complete message.
 _WAITED_S = 2.0
 # Clips of one video that take longer than this lie far apart in a long video. One pass spares
 # little there, and the batch would wait for one worker.
@@ -88,8 +88,8 @@ class Offering:
     def offers(
         self, workers: Iterable[Worker] | None, late: Sequence[Chunk]
     ) -> Iterator[tuple[Worker, Chunk | NewChunk]]:
-        """Yield what these workers are to be granted, None: whoever clips may be for. Each is
-        granted before the next is asked for. ``late``: the chunks that are late."""
+        """Yield grants for these workers, None: all candidates. The caller grants each before the
+        next is computed. ``late``: the overdue chunks."""
         readers, has_choice = self._readers, self._pool.affinity.has_choice
         if workers is None and has_choice and not _have_tried(readers):
             workers = self._pool.available_for(reader.by_host for reader in readers)
@@ -128,7 +128,7 @@ class Offering:
     def _next(
         self, worker: Worker, readers: list[Reader], late: Sequence[Chunk], *, others: bool
     ) -> Chunk | NewChunk | None:
-        """What a worker is granted next. Without ``others``, of the new clips only those that
+        """Return the next grant for a worker. Without ``others``, of the new clips only those that
         prefer its host."""
         readers.sort(key=_need)
         if self._roots.are_paused:
@@ -155,8 +155,8 @@ class Offering:
         return self._roots.may_try(stream.root, worker.copy, self._pool.now)
 
     def _may_have(self, worker: Worker, stream: Stream, videos: Iterable[int]) -> bool:
-        """Whether it is known which files the worker must have for these videos, and its word is
-        taken."""
+        """Return whether it is known which files the worker must have for these videos, and its
+        word is taken."""
         if stream.local_only and not worker.local:
             return False
         return stream.files is None or not stream.checks(worker) or stream.files.are_known(videos)
@@ -164,8 +164,8 @@ class Offering:
     # Chunks that were granted before
 
     def _first(self, heap: Heap, worker: Worker, *, stays: bool = False) -> Chunk | None:
-        """The first chunk that waits in this heap and that this worker may be granted. It is taken
-        out, unless it ``stays``."""
+        """Return the first chunk that waits in this heap and that this worker may be granted. It is
+        taken out, unless it ``stays``."""
         looked: Heap = []
         found = None
         while heap and found is None and len(looked) < _TRIED_ORPHANS:
@@ -193,7 +193,8 @@ class Offering:
     # Clips that no worker was granted yet
 
     def _new(self, reader: Reader, worker: Worker, *, others: bool) -> NewChunk | None:
-        """The next clips that suit the worker. Without ``others``, those that prefer its host."""
+        """Return the next clips that suit the worker. Without ``others``, those that prefer its
+        host."""
         own: dict[Batch, dict[int, None]] = {}
         if self._pool.affinity.has_choice:
             own = reader.by_host.get(worker.host, own)
@@ -223,7 +224,7 @@ class Offering:
         self._unknown.setdefault(reader, {}).update(dict.fromkeys(videos))
 
     def _size(self, batch: Batch, rows: Sequence[int], most: float) -> int:
-        """How many of the next ``rows`` of a batch a worker is granted."""
+        """Return how many of the next ``rows`` of a batch a worker gets."""
         stream, samples = batch.reader.stream, batch.samples
         workers = max(1, self._pool.num_available)
         clip_s, clips = stream.clip_s(samples[0]), len(samples)
@@ -239,8 +240,8 @@ class Offering:
     # Chunks that remote workers are late with
 
     def late(self) -> list[Chunk]:
-        """The chunks of the batches that consumers wait for with which remote workers are late. A
-        local worker keeps its chunks, since no other may write there."""
+        """Return overdue remote chunks of the batches that consumers wait for. Chunks of local
+        workers are not granted twice, since no other may write there."""
         found = []
         for reader in self._readers if self._pool.idle else ():
             if reader.waiting and reader.filling:
@@ -251,8 +252,8 @@ class Offering:
         return found
 
     def _may_help(self, worker: Worker, chunk: Chunk) -> bool:
-        """Whether an idle worker is asked for a late chunk as well; a slow one, once it would be
-        done itself."""
+        """Return whether an idle worker gets an overdue chunk, too; a slow one, if it, too, would
+        have finished."""
         stream, videos = chunk.stream, [sample.video for sample in chunk.samples]
         return (
             self._is_late(chunk, worker)
@@ -262,9 +263,9 @@ class Offering:
         )
 
     def _is_late(self, chunk: Chunk, other: Worker | None = None) -> bool:
-        """Whether remote workers alone have it, and the last one of them for much longer than it
-        should take a quick one, or ``other`` if that is slow; or whether that one cannot read. If
-        several had it, the clip may be to blame, and more would only follow them."""
+        """Return whether only remote workers hold it, and the last one of them for much longer than
+        a fast one needs, or ``other`` if that is slow; or whether that one cannot read. If several
+        held it, the clip may be to blame, and more workers would only get stuck, too."""
         if chunk.state is not ChunkState.GRANTED or not chunk.holders:
             return False
         lease = [*chunk.holders][-1]
@@ -286,10 +287,11 @@ class Offering:
 
 
 def _have_tried(readers: Iterable[Reader]) -> bool:
-    """Whether there are chunks that some workers may be granted, and others not."""
+    """Whether there are chunks that only some workers may get."""
     return any(reader.requeued or reader.suspects for reader in readers)
 
 
 def _need(reader: Reader) -> tuple[bool, int, int]:
-    """First come the readers that a consumer waits for, in turns, then those least ahead."""
+    """Return the sort key of a reader: first those with a waiting consumer, in turns, then those
+    least ahead."""
     return not reader.waiting, 0 if reader.waiting else reader.ahead, reader.last_lease

@@ -1,11 +1,11 @@
-"""How quick each worker is, and how far away, measured by when its answers come. Pure: no clock.
+"""The speed and the round-trip time of each worker, measured by its answers. Pure: no clock.
 
 A pace is the time for a clip, divided by what a clip of that stream takes on average. So workers
 can be compared although they work for different streams.
 
-A worker that is far away is idle for a round trip, unless enough leases wait at it. So it holds
-twice what fills its shortest round trip. A line that is full needs no rule: slots bound all that is
-on its way.
+A remote worker is idle for a round trip, unless enough leases are queued at it. So it holds twice
+what fills its shortest round trip. A line that is full needs no rule: slots bound all that is on
+its way.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ import numpy as np
 _SLOW = 2.0  # a slow worker takes at least this many times as long as the quick ones
 _TRIALS = 3  # a worker is measured on so many leases
 _TRIED_AT = 10.0  # the pace of a worker that was not measured yet, so that its leases are short
-# A lease counts for no more than so many times what is known of its worker. So one alone makes no
-# worker slow: the line was down for a moment, or the host stopped. Two in a row do.
+# A lease counts for at most so many times the worker's average. So a single one does not make it
+# slow: the network or the host may have stopped for a moment. Two in a row do.
 _LEAP = 4.0
 _RETRY = 100  # a worker without leases is tried again after this many times its last lease
 MAX_LEASES = 32  # on their way to a worker; so many answers fit into a socket
-_BRIEF_S = 0.001  # a lease that takes less costs the trainer as much as it brings
+_BRIEF_S = 0.001  # a shorter lease costs the trainer as much as it saves
 _AMPLE = 2  # times what fills a round trip, since clips do not all take equally long
-# A worker whose files come from another host holds more leases, so that they are fetched before
-# their turn. If it still waits for more than this share of its time, it gets one more.
+# A worker with files on another host holds more leases, to prefetch them. If it still waits for
+# more than this share of its time, it gets one more.
 _FETCHED, _MAX_FETCHED = 2, 14
 _WAITED = 0.05
 _LONGEST_S = 3600.0  # a worker may claim anything
 
 
 class Pace:
-    """The pace of one worker. ``min_rtt_s``: the shortest time that messages took there and back.
-    ``fetches``: its files come from another host."""
+    """The pace of one worker. ``min_rtt_s``: the shortest round-trip time of messages. ``fetches``:
+    its files are on another host."""
 
     def __init__(self, *, local: bool) -> None:
         self.min_rtt_s = math.inf
@@ -60,20 +60,19 @@ class Pace:
 
     @property
     def extra_credit(self) -> int:
-        """How many more leases it may hold than if all it needs were next door."""
+        """The number of additional leases because of the distances to its trainer and its files."""
         return self._far + (self._fetched if self.fetches else 0)
 
     def begins(self, now: float) -> None:
-        """It begins with its next lease, or gets its first one."""
+        """Note that it begins its next lease, or gets its first one."""
         self._begun = now
 
     def answered(
         self, now: float, *, granted_at: float, decode_s: float, clips: int, clip_s: float,
         waited_s: float = 0.0,
     ) -> None:  # fmt: skip
-        """Its answer to a lease of ``clips`` clips came. It says that it worked for ``decode_s``,
-        and waited for ``waited_s`` of that. ``clip_s``: the average time for a clip, infinity if
-        not known."""
+        """Note its answer to a lease of ``clips`` clips. It reports ``decode_s`` of work, of which
+        it waited ``waited_s``. ``clip_s``: the average time for a clip, infinity if unknown."""
         began = self._begun
         if self.fetches and waited_s > _WAITED * decode_s:
             self._fetched = min(_MAX_FETCHED, self._fetched + 1)
@@ -97,7 +96,7 @@ class Pace:
         self._value = pace if self._trials == 1 else self._value + (pace - self._value) / 4
 
     def may_try(self, now: float) -> bool:
-        """Whether it was not measured yet, or is to be tried again by now."""
+        """Return whether it was not measured yet, or is to be tried again now."""
         return not self.is_known or now > self._retry_at
 
 
@@ -119,14 +118,15 @@ class Paces:
         self.quick = float(known[at]) if len(known) else None
 
     def is_slow(self, pace: Pace) -> bool:
-        """Whether a worker is slow. It also is if it was not measured yet, and others were."""
+        """Return whether a worker is slow. It also is if it was not measured yet, and others
+        were."""
         if self.quick is None:
             return False
         return not pace.is_known or pace.value > _SLOW * self.quick
 
     def clips_in_time(self, pace: Pace, now: float, clips: int, *, is_compared: bool) -> float:
-        """How many clips a worker has back before the others have decoded half of the ``clips`` in
-        all slots, and would wait. Now and then, one that is too slow may try one."""
+        """Return how many clips a worker can return before the others have decoded half of the
+        ``clips`` in all slots, and would wait. Occasionally, one that is too slow may try one."""
         if not self.is_slow(pace):
             return math.inf
         others = self._rate - (1 / pace.value if is_compared else 0.0)

@@ -1,11 +1,11 @@
-"""The workers of one client, as far as leases go: which one is heard of, and which one takes the
-next lease. Pure: no sockets, no threads, no clock.
+"""The workers of one client: which ones are responsive, and which one gets the next lease. Pure: no
+sockets, no threads, no clock.
 
-  * A silent remote worker gets no leases, and those that it holds go to others. A local one keeps
+  * A silent remote worker gets no leases, and those that it holds go to others. A local one holds
     its leases until it is dead: its supervisor kills it if it hangs.
-  * A worker that is far away, or whose files are, holds more leases than one next door.
-  * No worker makes a stream slower than it is without it: a slow one has one lease at a time, and
-    what is back in time (see `paces`).
+  * A worker with a long round trip to the trainer or to its files holds more leases.
+  * No worker makes a stream slower than it is without it: a slow one gets one lease at a time, of
+    clips that it can return in time (see `paces`).
   * A worker that its storage refuses gets no leases until it has read something.
 """
 
@@ -32,7 +32,7 @@ class WorkerPool:
     the latest grant of a lease that was answered, ``affinity`` the hosts."""
 
     def __init__(self, *, credit: int, stall_s: float, silence_s: float) -> None:
-        """As for `Scheduler`."""
+        """The arguments are those of `Scheduler`."""
         self.credit = credit
         self.paces = Paces()
         self.affinity = Affinity()
@@ -56,7 +56,7 @@ class WorkerPool:
 
     @property
     def num_available(self) -> int:
-        """How many workers take leases now."""
+        """The number of workers that take leases now."""
         return sum(map(len, self._by_leases)) + len(self._full)
 
     @property
@@ -65,7 +65,7 @@ class WorkerPool:
         return any(self._by_leases)
 
     def get(self, worker: WorkerId) -> Worker | None:
-        """The worker, if it is connected."""
+        """Return the worker, if it is connected."""
         return self._workers.get(worker)
 
     @property
@@ -74,13 +74,14 @@ class WorkerPool:
         return (worker for worker in self._workers.values() if not worker.is_silent)
 
     def may_speak(self, workers: Collection[Worker]) -> bool:
-        """Whether another worker than these is silent, as in an import, and not gone."""
+        """Return whether another worker than these is unresponsive, as in an import, but not
+        gone."""
         others = (each for each in self._workers.values() if each not in workers)
         return any(each.is_silent and not self.is_gone(each) for each in others)
 
     def is_gone(self, worker: Worker) -> bool:
-        """Whether a worker of another host is silent for longer than what it is at may take. It
-        counts nowhere: a host that lost its power says no goodbye."""
+        """Return whether a remote worker is unresponsive for longer than its activity may take. It
+        does not count: a host that lost its power sends no BYE."""
         most_s = GONE_S + IMPORT_S * (worker.at is Activity.IMPORT)
         if worker.at is Activity.FUNCTION:
             most_s = max(most_s, self.stall_s)
@@ -113,7 +114,7 @@ class WorkerPool:
         self.update_availability(worker)
 
     def leave(self, worker: WorkerId) -> Worker | None:
-        """A worker has ended. It takes no more leases, and still has those that it held."""
+        """Return a worker has ended. It takes no more leases, and still has those that it held."""
         gone = self._workers.pop(worker, None)
         if gone is not None:
             self.affinity.left(gone.host)
@@ -124,12 +125,12 @@ class WorkerPool:
     # Leases
 
     def lease(self, worker: WorkerId, lease: int) -> Lease | None:
-        """A lease that this worker still owes an answer to."""
+        """Return a lease that this worker still owes an answer to."""
         known = self._workers.get(worker)
         return None if known is None else known.leases.get(lease)
 
     def held(self, worker: WorkerId) -> int:
-        """How many leases a worker holds."""
+        """Return how many leases a worker holds."""
         known = self._workers.get(worker)
         return 0 if known is None else len(known.leases)
 
@@ -143,8 +144,8 @@ class WorkerPool:
         self.update_availability(worker)
 
     def answered(self, lease: Lease, decode_s: float, clip_s: float, waited_s: float) -> None:
-        """The answer to a lease has come. ``clip_s``: the time for a clip of its stream.
-        ``waited_s``: how long the worker waited for something else than a core."""
+        """Note the answer to a lease. ``clip_s``: the time for a clip of its stream. ``waited_s``:
+        how long the worker waited for anything but a core."""
         lease.worker.answered = True
         self.latest_answered = max(self.latest_answered, lease.granted_at)
         lease.worker.pace.answered(
@@ -160,7 +161,7 @@ class WorkerPool:
 
     def _end(self, lease: Lease) -> None:
         del lease.worker.leases[lease.id]
-        lease.worker.at = Activity.IDLE  # until it says otherwise
+        lease.worker.at = Activity.IDLE  # until its next report
         self.update_availability(lease.worker)
         lease.end()
 
@@ -184,14 +185,14 @@ class WorkerPool:
         return sorted(found.union(self._hungry), key=lambda each: (len(each.leases), each.filed))
 
     def take_newly_available(self) -> list[Worker]:
-        """The workers that would take one more lease than before the last call."""
+        """Return the workers that would take one more lease than before the last call."""
         if not self._gained:
             return []
         gained, self._gained = self._gained, {}
         return [worker for worker in gained if self.would_take(worker)]
 
     def would_take(self, worker: Worker) -> bool:
-        """Whether a worker would take a lease."""
+        """Return whether a worker would take a lease."""
         return worker.row is not None and worker.row is not self._full
 
     @property
@@ -223,7 +224,8 @@ class WorkerPool:
             del self._by_host[worker.host]
 
     def _row(self, worker: Worker) -> dict[Worker, None]:
-        """The workers that hold as many leases as this one, or all that hold what they may."""
+        """Return the workers that hold as many leases as this one, or all that hold what they
+        may."""
         held = len(worker.leases)
         # A slow worker takes one lease at a time: the next one would only wait.
         next_door = 1 if self.is_slow(worker) else self.credit
@@ -234,11 +236,11 @@ class WorkerPool:
         return self._by_leases[held]
 
     def is_slow(self, worker: Worker) -> bool:
-        """Whether it takes much longer than the others, or was not measured yet."""
+        """Return whether it takes much longer than the others, or was not measured yet."""
         return self.paces.is_slow(worker.pace)
 
     def clips_in_time(self, worker: Worker, reader: Reader) -> float:
-        """How many clips a worker has back before the slots of a reader run dry."""
+        """Return how many clips a worker can return before the slots of a reader run empty."""
         clips, takes = reader.slots * reader.stream.batch_clips, worker.row is not None
         if reader.stream.local_only:  # it waits for no others
             return math.inf
@@ -247,7 +249,7 @@ class WorkerPool:
     # Messages and silence
 
     def heard(self, known: Worker) -> None:
-        """A message of a worker came, or a part of it."""
+        """Note a message of a worker, or a part of it."""
         known.heard = self.now
         known.silence_clock.look(self.now)
         if known.is_silent:
@@ -265,7 +267,7 @@ class WorkerPool:
             self.update_availability(known)
 
     def stalled_leases(self) -> list[Lease]:
-        """The leases at which remote workers are silent for too long."""
+        """Return the leases at which remote workers are silent for too long."""
         return [
             lease
             for worker in self._workers.values()

@@ -1,10 +1,10 @@
-"""What the scheduler writes down: streams and their readers, batches, the chunks that they are
-split into, leases, and the workers that hold them. Pure.
+"""The records of the scheduler: streams and their readers, batches and their chunks, leases, and
+workers. Pure.
 
 A *slot* has one owner at a time: free -> filling (its batch) -> held (the consumer) -> free. Each
-reader has slots of its own, two at least, until it ends; one that reads alone has all that the
-stream was made for. So two iterators over one stream, in one thread or in two, never wait for each
-other, and a reader that is left half-way keeps what was decoded.
+reader has its own slots, at least two, until it ends; a single reader has all slots of the stream.
+So two iterators over one stream, in one thread or in two, never wait for each other, and an
+interrupted reader retains its decoded batches.
 
 A *chunk* is what one lease covers: consecutive clips of a batch, or clips that prefer the same host
 (see `affinity`). It is in one of three states:
@@ -13,17 +13,17 @@ A *chunk* is what one lease covers: consecutive clips of a batch, or clips that 
        WAITING ───────────────────> GRANTED ───────────────────────> DONE
           ^                           │      split into smaller chunks
           └── its workers left, ──────┘
-              died, or are silent
+              died, or hang
 
-    WAITING   it is in a heap of its reader. A silent remote worker may still answer it: then it is
-              DONE.
-    GRANTED   a worker that is heard of has it, or a silent one has time left: see `blame`.
-    DONE      nothing of it is to be decoded any more.
+    WAITING   it is in a heap of its reader. An unresponsive remote worker may still answer it:
+              then it is DONE.
+    GRANTED   a responsive worker has it, or an unresponsive one has time left: see `blame`.
+    DONE      none of its clips needs decoding any more.
 
-The chunk also notes the *tries* that did not succeed: see `blame`.
+The chunk also records failed *attempts*: see `blame`.
 
-A *lease* is a chunk that one worker holds. It is in one of four states, and whether its clips are
-granted again, who is blamed and who is removed follow from the state:
+A *lease* is a chunk that one worker holds. It is in one of four states, which determines whether
+its clips are requeued, and which workers are blamed or removed:
 
                      answered, given back, or its worker left
        OWED ──────────────────────────────────────────────────────> ANSWERED
@@ -34,19 +34,19 @@ granted again, who is blamed and who is removed follow from the state:
          └─────────────────────────────────────────────> LANDING ────────┘
 
     OWED      its worker decodes it, or will. The answer counts.
-    VOID      somebody else answered, or nobody wants its clips any more. The answer is dropped, and
-              so its slot may be used for others at once.
-    LANDING   nobody wants its clips any more, but its worker may write into the slot until it says
-              that it has ended, or is dead. The slot waits for that.
+    VOID      another worker answered, or its clips are not needed any more. The answer is dropped,
+              so its slot may be reused at once.
+    LANDING   its clips are not needed any more, but its worker may write into the slot until it
+              reports the end, or is dead. The slot waits for that.
     ANSWERED  it is over, and its worker no longer holds it.
 
 Why nothing else ends a lease of a local worker, which is never VOID while the worker lives:
 
     what makes a lease VOID                    a remote worker's      a local worker's
     -----------------------------------------  ---------------------  ------------------------------
-    another worker is granted its clips        once that one answers; never: it is not silent to the
-                                               at once if it is local scheduler, it lives or is dead
-    its clips are split, replaced, or the      once it is silent, or  once it answered, or is dead
+    another worker is granted its clips        once that one answers; never: to the scheduler, it is
+                                               at once if it is local alive or dead
+    its clips are split, replaced, or the      once unresponsive, or  once it answered, or is dead
       stream ends at one of them               another one answered
     its batch is cancelled                     at once                LANDING
 """
@@ -75,10 +75,10 @@ from videoload.scheduler.files import Files, UnreadableFiles
 from videoload.scheduler.paces import Pace
 from videoload.worker.stall_clock import StallClock
 
-LEASE_CLIPS = 16  # at most, unless they come from one video
-MAX_CLIPS = 64  # at most, if they come from one video: one pass over it decodes them all
+LEASE_CLIPS = 16  # at most, unless they are of one video
+MAX_CLIPS = 64  # at most, if they are of one video: one pass over it decodes them all
 NO_INFO = np.empty(0)
-_PAUSES_S = 2.0, 60.0  # of a worker that makes mistakes: the first, and the longest
+_PAUSES_S = 2.0, 60.0  # of a failing worker: the first, and the longest
 _FEWEST = 2  # slots of a reader: one is filled while the consumer has the other
 _MAX_SILENT = 3  # workers, until the first of them is noted
 
@@ -96,8 +96,8 @@ class Stream:
     ordered: bool
     lease_clips: int = MAX_CLIPS  # that fit into one message
     fetched: bool = False  # local workers get its files from another host
-    function: str = ""  # of the user's, that makes its clips; "" if there is none
-    files: Files | None = None  # None: it matters to nobody which file a clip comes from
+    function: str = ""  # the user's function for its clips; "" if there is none
+    files: Files | None = None  # None: any file of a clip will do
     copy: Hashable = None  # the trainer's own copy of the videos, as workers name it
     root: str = ""
     local_only: bool = False  # only workers that the trainer started are believed
@@ -119,9 +119,9 @@ class Stream:
         self.lease_clips = max(1, min(self.lease_clips, MAX_CLIPS))
 
     def begin(self, reader: Reader) -> int:
-        """A reader gets slots that no other has, as many as the stream was made for. If others read
-        as well, and half as many are not there, the rest is added, as far as there is memory; two
-        are there at least. Returns how many have to be made."""
+        """Give a reader free slots, as many as the stream was created with. If other readers leave
+        less than half as many, more are allocated, as far as there is memory, at least two in all.
+        Return how many to allocate."""
         added = min(self.reader_slots // 2 - len(self.free), self.most_slots - self.slots)
         added = max(0, added, _FEWEST - len(self.free)) if self.readers else 0
         self.free[:0] = range(self.slots, self.slots + added)[::-1]
@@ -141,7 +141,7 @@ class Stream:
         reader.cancel()
 
     def grow(self, slots: int) -> None:
-        """It has so many slots now."""
+        """Note the new number of slots."""
         added = range(self.slots, slots)
         self.slots += len(added)
         self.reader_slots += len(added)
@@ -149,8 +149,8 @@ class Stream:
             self.slot_back(slot)
 
     def slot_back(self, slot: int) -> None:
-        """Nobody uses this slot any more. If its reader has ended, the one with the fewest slots
-        gets it, unless all have as many as the stream was made for."""
+        """Return a slot that is not used any more. If its reader has ended, the one with the fewest
+        slots gets it, unless all have as many as the stream was created with."""
         reader = self.reader_of.get(slot)
         if reader is None:
             reader = min(self.readers.values(), key=lambda each: each.slots, default=None)
@@ -166,15 +166,16 @@ class Stream:
         reader.slots += 1
 
     def path_of(self, video: int) -> str:
-        """The path of a video."""
+        """Return the path of a video."""
         return self.quarantine.path_of(video)
 
     def checks(self, worker: Worker) -> bool:
-        """Whether a worker reads another copy, and so has to show which file its clips are of."""
+        """Return whether a worker reads another copy, and so must report the fingerprints of its
+        files."""
         return self.files is not None and worker.copy not in (None, self.copy)
 
     def allowed(self, workers: Iterable[Worker]) -> list[Worker]:
-        """Those of the workers that may take its leases."""
+        """Return the workers that may take its leases."""
         return [worker for worker in workers if worker.local or not self.local_only]
 
     def was_read(self, videos: Iterable[int]) -> None:
@@ -183,7 +184,7 @@ class Stream:
             self.unread.was_read(self.path_of(video))
 
     def clip_s(self, sample: Sample) -> float:
-        """The time to decode a clip of this sample's batch; infinite if it is not known."""
+        """Return the time to decode a clip of this sample's batch; infinite if it is not known."""
         return self.frame_s * self._frames_of(sample)
 
     def note_clip_time(self, sample: Sample, seconds: float) -> None:
@@ -210,15 +211,15 @@ class Reader:
     free: list[int] = field(default_factory=list)
     filling: dict[int, Batch] = field(default_factory=dict)
     complete: dict[int, Batch] = field(default_factory=dict)
-    # Chunks to be granted again, by step. The accused ones left workers without an answer, and the
-    # one that was tried longest ago is the first.
+    # Chunks to requeue, by step. The suspects left workers without an answer, and the one with the
+    # oldest attempt is the first.
     requeued: Heap = field(default_factory=list)
     suspects: Heap = field(default_factory=list)
     orphaned: Iterator[int] = field(default_factory=count)  # numbers them
     splitting: dict[Batch, Batch] = field(default_factory=dict)  # they have clips in no chunk
     # The rows that are in no chunk yet and prefer a host. Hosts without any are not in it.
     by_host: dict[Hashable, dict[Batch, dict[int, None]]] = field(default_factory=dict)
-    looked_until: int = 0  # the step before which all fingerprints were asked for
+    looked_until: int = 0  # the step before which all fingerprints were requested
     waiting: bool = False
     last_lease: int = 0  # its number
 
@@ -238,8 +239,7 @@ class Reader:
                 del self.by_host[host]
 
     def cancel(self) -> None:
-        """Nobody wants its batches any more. One keeps its slot as long as a worker may write into
-        it."""
+        """Cancel its batches. A batch holds its slot while a worker may write into it."""
         for batch in [*self.filling.values(), *self.complete.values()]:
             for lease in [lease for chunk in batch.chunks for lease in chunk.holders]:
                 lease.cancel()
@@ -252,13 +252,13 @@ class Reader:
 
     @property
     def ahead(self) -> int:
-        """How many steps the first clips that no worker was granted are ahead of its consumer."""
+        """How many steps the first clips without a grant are ahead of its consumer."""
         first = next(iter(self.splitting), None)
         return (self.next_step if first is None else first.step) - self.next_delivery
 
     @property
     def has_clips(self) -> bool:
-        """Whether there may be clips that a worker can be granted."""
+        """Whether there may be clips to grant."""
         return bool(self.splitting or self.requeued or self.suspects)
 
     @property
@@ -268,13 +268,13 @@ class Reader:
 
     @property
     def unfinished(self) -> bool:
-        """Whether batches are still to come."""
+        """Whether batches are left."""
         return bool(self.next_step < self.stop or self.filling or self.complete)
 
     @property
     def stands_still(self) -> bool:
-        """Whether more than two chunks, and more than half of what its slots hold, do not come. If
-        fewer do not, it is these to which something happens, and not all."""
+        """Whether more than two chunks, and more than half of those in its slots, are missing. If
+        fewer are missing, these chunks are the problem."""
         missing = [chunk.size for batch in self.filling.values() for chunk in batch.chunks]
         is_most = 2 * sum(missing) > self.slots * self.stream.batch_clips
         return is_most and len(missing) > 2
@@ -309,7 +309,7 @@ class Batch:
         return tuple(row for row in range(len(self.samples)) if row not in self.left_out)
 
     def ready(self) -> Ready:
-        """It is handed over."""
+        """Note its delivery."""
         rows, info = None, self.info
         if self.left_out:
             rows, info = self.rows, info[list(self.rows)]
@@ -318,7 +318,8 @@ class Batch:
         return Ready(reader.id, self.step, self.slot, tuple(samples), info, rows, reader.slots)
 
     def substituted(self, rows: Sequence[int]) -> list[Sample]:
-        """The samples of these rows; instead of those that are known to be bad by now, others."""
+        """Return the samples of these rows; instead of those that are known to be bad by now,
+        others."""
         samples, quarantine = [self.samples[row] for row in rows], self.reader.stream.quarantine
         return [*map(quarantine.replace, samples)] if quarantine.avoids else samples
 
@@ -341,8 +342,8 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """A worker was at a clip, and did not decode it. ``fault``: what it said, about the file with
-    this fingerprint; None: it never answered."""
+    """A failed attempt of a worker at a clip. ``fault``: its report, about the file with this
+    fingerprint; None: it never answered."""
 
     worker: Worker
     fault: Fault | None
@@ -389,12 +390,12 @@ class Chunk:
 
     @property
     def size(self) -> int:
-        """How many clips it has."""
+        """The number of its clips."""
         return len(self.rows)
 
     @property
     def samples(self) -> list[Sample]:
-        """The samples that its clips are made for."""
+        """The samples of its clips."""
         samples, rows = self.batch.samples, self.rows
         if isinstance(rows, range):
             return samples[rows.start : rows.stop]
@@ -402,17 +403,17 @@ class Chunk:
 
     @property
     def reported_failures(self) -> list[Attempt]:
-        """The tries of which a worker said why it cannot decode the clip."""
+        """The attempts for which a worker reported why it cannot decode the clip."""
         return [each for each in self.attempts if each.fault is not None]
 
     @property
     def unanswered(self) -> list[Attempt]:
-        """The tries that nobody answered."""
+        """The attempts without an answer."""
         return [each for each in self.attempts if each.fault is None]
 
     @property
     def noted_at(self) -> float:
-        """When it was last noted that a worker never answered."""
+        """When a missing answer was last recorded."""
         return max((each.at for each in self.unanswered), default=-math.inf)
 
     @property
@@ -423,17 +424,17 @@ class Chunk:
 
     @property
     def next_samples(self) -> list[Sample]:
-        """The samples that its clips are made for once it is granted again. If an answer may still
-        come for those that it has, they are the same."""
+        """The samples of its clips once it is requeued. If an answer for the current ones may still
+        arrive, they are the same."""
         return self.samples if self.holders else self.batch.substituted(self.rows)
 
     @property
     def is_replaced(self) -> bool:
-        """Whether it is to be granted for other samples: nothing speaks against those."""
+        """Whether it is to be granted for other samples, without failed attempts."""
         return self.next_samples != self.samples
 
     def take(self) -> None:
-        """It waits no more: it is granted again."""
+        """Take it from the queue, for another grant."""
         self.state = ChunkState.GRANTED
         if self.is_replaced:
             self.batch.substitute(self.rows)
@@ -445,14 +446,14 @@ class Chunk:
             lease.void()
 
     def requeue(self) -> None:
-        """It is to be granted again."""
+        """Requeue the chunk."""
         if self.state is not ChunkState.WAITING:
             self.state = ChunkState.WAITING
             self._push()
 
     def requeue_if_abandoned(self) -> None:
-        """It is to be granted again, unless a worker that is heard of has it, or one is tried, or
-        so many are silent at it that more would only follow them."""
+        """Requeue the chunk, unless a responsive worker holds it, a grace period is running, or
+        `_MAX_SILENT` workers are already stuck on it."""
         held = any(not lease.worker.is_silent or self._has_grace(lease) for lease in self.holders)
         silent = sum(lease is lease.worker.current_lease for lease in self.holders)
         held |= silent >= _MAX_SILENT and not self.unanswered
@@ -467,7 +468,7 @@ class Chunk:
             self._push()
 
     def single_out(self, at: int) -> Chunk:
-        """A chunk of clip ``at`` alone; the other clips are granted again as they are."""
+        """Return a chunk of clip ``at`` alone; the other clips are granted again as they are."""
         if self.size == 1:
             return self
         self._end()
@@ -478,7 +479,7 @@ class Chunk:
         return one
 
     def requeue_one_by_one(self) -> None:
-        """Its clips are to be granted again, each in a chunk of its own."""
+        """Requeue its clips, each in its own chunk."""
         self._end()
         for at in range(self.size):
             Chunk(self.batch, self.rows[at : at + 1], attempts=list(self.attempts)).requeue()
@@ -494,13 +495,14 @@ class Chunk:
         heappush(self.waits_in, (order, next(self.batch.reader.orphaned), self))
 
     def _has_grace(self, lease: Lease) -> bool:
-        """Whether this worker, if silent, is given time to answer, and the others wait for that."""
+        """Return whether this worker, if unresponsive, gets time to answer, while the others
+        wait."""
         noted = [each.worker for each in self.unanswered]
         is_new = lease.granted_at >= self.noted_at and lease.worker not in noted
         return bool(noted) and is_new and lease is lease.worker.current_lease
 
 
-Heap = list[tuple[float, int, Chunk]]  # order, number, and what is to be granted again
+Heap = list[tuple[float, int, Chunk]]  # order, number, and the chunk to requeue
 
 
 class LeaseState(Enum):
@@ -539,20 +541,20 @@ class Lease:
         return self.state is LeaseState.OWED
 
     def void(self) -> None:
-        """Its answer counts no more. The worker still works on it."""
+        """Ignore its answer from now on. The worker still works on it."""
         if self.state is LeaseState.OWED:
             self.state = LeaseState.VOID
             del self.chunk.holders[self]
 
     def cancel(self) -> None:
-        """Nobody wants its batch any more, whose slot waits for a local worker."""
+        """Cancel it: its batch is not needed any more, and the slot waits for a local worker."""
         self.void()
         if self.worker.local:
             self.state = LeaseState.LANDING
             self.chunk.batch.writers += 1
 
     def end(self) -> None:
-        """Its worker no longer works on it."""
+        """Note that its worker no longer works on it."""
         self.void()
         if self.state is LeaseState.LANDING:
             batch = self.chunk.batch
@@ -579,13 +581,13 @@ class Worker:
     )  # how long it has been silent, while the pool looked
     leases: dict[int, Lease] = field(default_factory=dict)  # that are not ANSWERED
     row: dict[Worker, None] | None = None  # its row in the pool; None if it takes no leases
-    filed: int = 0  # it came into its row after those with a smaller number
-    at: Activity = Activity.IDLE  # as it said last; see `WorkerPool.beat`
+    filed: int = 0  # its order in the row
+    at: Activity = Activity.IDLE  # its last report; see `WorkerPool.beat`
     is_silent: bool = False  # it is remote and silent, or has left
     is_refused: bool = False  # by its storage: it waits for it, and does not get the videos
-    waits_since: float = math.inf  # its heartbeats say that it stands in a read
+    waits_since: float = math.inf  # its heartbeats report a blocked read
     on_probation: bool = False  # it has a chunk that others never answered, and gets nothing else
-    is_blamed: bool = False  # since it was last heard, a chunk noted that it never answers
+    is_blamed: bool = False  # a chunk has recorded a missing answer since its last message
     answered: bool = False  # it has answered a lease
     mistakes: float = 0.0  # clips that it failed at and others decoded, less a part of its answers
     pauses: Backoff = field(default_factory=lambda: Backoff(*_PAUSES_S))
@@ -600,7 +602,7 @@ class Worker:
 
     @property
     def is_fed(self) -> bool:
-        """Whether it has a lease at hand, beside those that are on their way."""
+        """Whether it has a lease, besides those in flight."""
         return len(self.leases) > self.pace.extra_credit
 
     @property

@@ -1,4 +1,5 @@
-"""Which worker owes which clip. Pure: events in, commands out, no sockets, no threads, no clock.
+"""The scheduler: assigns clips to workers. Pure: events in, commands out, no sockets, no threads,
+no clock.
 
 A *reader* reads a stream once, for one consumer. It opens batches, in step order, into free slots.
 Each open batch is split into *chunks* of its clips. A worker is granted a chunk as a *lease*. The
@@ -6,15 +7,15 @@ invariants:
 
   * A chunk is done once. Its first valid answer counts, and a later one finds its lease void.
   * The fence: at most one live lease of a chunk writes into shared memory, the one of a local
-    worker. The chunk is granted again only after that worker is dead. A cancelled batch keeps its
+    worker. The chunk is requeued only after that worker is dead. A cancelled batch holds its
     slot until all its local leases are answered, or their workers are dead.
   * A remote worker does not write. So the chunks of a silent one go to the next worker at once, and
     the first answer wins. If the next worker is local, the remote leases become void.
-  * If a remote worker is late while a consumer waits, an idle worker is asked as well.
+  * If a consumer waits for an overdue remote worker, an idle worker gets a speculative lease.
   * Read-ahead decides nothing: see `endings`.
 
-All that happens comes through `Scheduler.apply`, as one of ``events``; what it returns, the
-``commands``, the I/O loop carries out. Nothing else writes. The other files know, or decide:
+All events enter through `Scheduler.apply`; the I/O loop executes the ``commands`` that it returns.
+Nothing else changes the records. The other files know, or decide:
 
     records   streams, readers, batches, chunks, leases, workers, and how each changes
     pool      which workers take leases: silence, pauses
@@ -76,10 +77,10 @@ class Scheduler:
         self, *, credit: int, stall_s: float, silence_s: float,
         storage_timeout_s: float | None = None,
     ) -> None:  # fmt: skip
-        """``credit``: leases that a worker next door holds at once. ``silence_s``: if a remote
-        worker is silent for so long, its leases go to others. ``stall_s``: if it is silent for so
-        long, the clip that it is at hangs, unless something else explains it. If nobody reads a
-        root for ``storage_timeout_s``, its streams end."""
+        """``credit``: leases that a worker without a round trip holds at once. ``silence_s``: if a
+        remote worker is silent for so long, its leases go to others. ``stall_s``: if it is silent
+        for so long, the clip that it is at hangs, unless something else explains it. If no worker
+        can read a root for ``storage_timeout_s``, its streams end."""
         self._storage_timeout_s = storage_timeout_s
         self._outbox: list[Command] = []
         self.roots = Roots()
@@ -122,8 +123,8 @@ class Scheduler:
         commands, self._outbox = self._outbox, []
         return commands
 
-    # The handlers return whether they may have brought clips to grant: a free slot, a chunk to be
-    # granted again, a file that is known now.
+    # The handlers return whether they may have brought clips to grant: a free slot, a requeued
+    # chunk, a file that is known now.
 
     # Streams and their consumers
 
@@ -148,7 +149,7 @@ class Scheduler:
     def _reader_began(self, event: events.ReaderBegan) -> bool:
         stream, steps = self._streams[event.stream], event.steps
         if not any(each.readers for each in self._streams.values() if each.root == stream.root):
-            self.roots.forget(stream.root, self.pool.now)  # it was silent for nobody
+            self.roots.forget(stream.root, self.pool.now)  # its silence affected no reader
         reader = Reader(event.reader, stream, steps.start, steps.stop, steps.start)
         self._readers[reader.id] = reader
         if added := stream.begin(reader):
@@ -160,7 +161,7 @@ class Scheduler:
         return reader is not None and self._want(reader)
 
     def _want(self, reader: Reader) -> bool:
-        """Its consumer waits for the next batch."""
+        """Note that its consumer waits for the next batch."""
         if not reader.unfinished or reader.stream.ended is not None:
             return False
         reader.waiting = True
@@ -198,7 +199,7 @@ class Scheduler:
         reader.next_step += 1
         try:
             samples = stream.quarantine.kept(stream.plan[step])
-        except Exception as cause:  # it belongs to this stream, whoever caused the call
+        except Exception as cause:  # it belongs to this stream, for any caller
             samples, error, reader.stop = [], (0, endings.of_plan(step, cause)), step + 1
         stream.batch_clips = max(stream.batch_clips, len(samples))
         rows = dict.fromkeys(range(len(samples)))
@@ -215,7 +216,7 @@ class Scheduler:
             reader.note_hosts(batch, affinity.hosts_of(paths))
 
     def _done(self, chunk: Chunk) -> None:
-        """Nothing of this chunk is to be decoded any more."""
+        """Note that this chunk is done."""
         batch = chunk.batch
         batch.chunks.pop(chunk, None)
         chunk.state = ChunkState.DONE
@@ -291,8 +292,8 @@ class Scheduler:
     def _own_is_unread(
         self, stream: Stream, files: Files, video: int, error: VideoloadError
     ) -> None:
-        """Storage that is away is waited for. A file that cannot be read for long is bad: no
-        worker's copy stands in for it."""
+        """Handle an unreadable own file. Wait for storage that does not respond. A file that cannot
+        be read for long is bad: no worker's copy replaces it."""
         if isinstance(error, RewrittenError):
             self._end(stream, error)
             return
@@ -310,7 +311,7 @@ class Scheduler:
 
     def _condemn_video(self, stream: Stream, video: int, reason: str) -> None:
         """A video is bad, in whichever open batches it is."""
-        with suppress(VideoloadError):  # its clips say so
+        with suppress(VideoloadError):  # its clips raise it
             stream.quarantine.add(video, reason)
         # Once the stream has ended, its batches are gone.
         for batch in [batch for r in stream.readers.values() for batch in r.filling.values()]:
@@ -331,8 +332,8 @@ class Scheduler:
         return False
 
     def _is_refused(self, worker: WorkerId, says: str, silent_s: float = 0.0) -> None:
-        """The root of the lease that a worker is at does not answer it, it says, or is silent. If
-        it has no lease, and nobody takes any, that holds for all roots."""
+        """Note a worker's report that the root of its lease refuses, or does not respond. If it has
+        no lease, and no worker takes any, this concerns all roots."""
         if (known := self.pool.get(worker)) is None:
             return
         now, lease, copy = self.pool.now, known.current_lease, known.copy
@@ -346,7 +347,7 @@ class Scheduler:
                 self._warn_of_root(worker, root)
 
     def file_of(self, worker: WorkerId) -> str:
-        """The path of the video that a worker is at; "" if it has no lease."""
+        """Return the path of the video that a worker is at; "" if it has no lease."""
         known = self.pool.get(worker)
         lease = None if known is None else known.current_lease
         if lease is None or lease.stream not in self._streams:
@@ -395,7 +396,7 @@ class Scheduler:
         return not event.more_leave
 
     def _give_back(self, leases: list[Lease]) -> None:
-        """Nobody works on these leases any more."""
+        """Requeue the chunks of these leases, which no worker works on any more."""
         for lease in leases:
             was_owed = lease.is_owed
             self.pool.given_up(lease)
@@ -403,7 +404,7 @@ class Scheduler:
                 lease.chunk.requeue_if_abandoned()
 
     def _forgive(self, worker: WorkerId) -> None:
-        """It is not noted any more that this worker never answered: it may after all."""
+        """Delete the records of missing answers of this worker: it may answer after all."""
         batches = [batch for r in self._readers.values() for batch in r.filling.values()]
         for chunk in [chunk for batch in batches for chunk in batch.chunks]:
             left = [each for each in chunk.attempts if each.fault or each.worker.id != worker]
@@ -433,8 +434,8 @@ class Scheduler:
             self._outbox.append(Identify(stream.id, due))
 
     def _look_at_roots(self) -> None:
-        """Note the roots that do not answer the trainer, and end the streams of one that has
-        answered nobody for too long. What nobody reads is not known to be away."""
+        """Note the roots that do not respond to the trainer, and end the streams of one that has
+        not responded to any worker for too long. Roots without readers are not checked."""
         now, roots, limit_s = self.pool.now, self.roots, self._storage_timeout_s
         for stream in self._streams.values():
             if stream.files is not None and (asked := stream.files.longest_asked) is not None:
@@ -455,17 +456,17 @@ class Scheduler:
 
     def _warn_of_root(self, worker: WorkerId | None, root: str) -> None:
         said = self.roots.failure_of(root)
-        self._outbox.append(Warn(worker, f"{said and said[1]}; it is waited for"))
+        self._outbox.append(Warn(worker, f"{said and said[1]}; waiting for it"))
 
     # Leases and their answers
 
     def lease(self, worker: WorkerId, lease: int) -> Lease | None:
-        """The lease of this number, if the worker still holds it."""
+        """Return the lease of this number, if the worker still holds it."""
         return self.pool.lease(worker, lease)
 
     def other_file(self, lease: Lease, files: Sequence[int]) -> int | None:
-        """Which clip of an answer is of another file than the stream uses, None if none is.
-        ``files``: their fingerprints, as the worker reports them."""
+        """Return the clip of an answer that is of another file than the stream uses, None if none
+        is. ``files``: their fingerprints, as the worker reports them."""
         stream = lease.chunk.stream
         if stream.files is None or not lease.is_checked:
             return None
@@ -487,7 +488,7 @@ class Scheduler:
         chunk.batch.write_metadata(chunk.rows, event.info)
         chunk.void_leases()
         lease.worker.mistakes = max(0.0, lease.worker.mistakes - _AMENDS * chunk.size)
-        for said in chunk.reported_failures:  # those that said it cannot be decoded were wrong
+        for said in chunk.reported_failures:  # those that reported a failure were wrong
             if not said.is_of_worker and said.fault is not Fault.UNREAD:  # that was counted
                 self._count_mistake(said)
         self._done(chunk)
@@ -501,7 +502,7 @@ class Scheduler:
         if event.fault is Fault.AWAY:
             root, copy = lease.chunk.stream.root, lease.worker.copy
             if self.roots.failed(root, event.reason, self.pool.now, copy):
-                self._outbox.append(Warn(lease.worker.id, f"{event.reason}; it is tried again"))
+                self._outbox.append(Warn(lease.worker.id, f"{event.reason}; retrying"))
             if was_owed:
                 lease.chunk.requeue_if_abandoned()
         elif was_owed:
@@ -529,7 +530,7 @@ class Scheduler:
         elif said.fault is Fault.UNREAD:
             path = stream.path_of(video)
             stream.unread.failed(path, self.pool.now)
-            why = f"{named(path)} {said.reason}; it is tried again"
+            why = f"{named(path)} {said.reason}; retrying"
             self._outbox.append(Warn(said.worker.id, why))
         one = chunk.single_out(at)
         one.note([*one.attempts, said])
@@ -556,7 +557,7 @@ class Scheduler:
             self._follow(chunk, 0, self._blame.decide(chunk))
 
     def _settle(self, heap: Heap) -> None:
-        """Decide on doubted clips if the workers that could have been asked have left."""
+        """Decide on suspect clips if the candidate workers have left."""
         for _, _, chunk in list(heap):
             if chunk.stream.ended is not None or not any(self.pool.responsive):
                 return
@@ -632,7 +633,7 @@ class Scheduler:
     # What is granted next
 
     def _offer(self, workers: Sequence[Worker] | None = None, late: Sequence[Chunk] = ()) -> None:
-        """Grant what these workers are to be granted, None: whoever it may be for."""
+        """Grant clips to these workers, None: to all candidates."""
         if self.pool.has_credit:
             self._open_batches()
             for worker, found in self._offering.offers(workers, late):
@@ -665,18 +666,19 @@ class Scheduler:
         )
 
     def _seen_ahead(self, reader: Reader) -> list[int]:
-        """The videos of a reader's open batches, and of as many after them; each batch once."""
+        """Return the videos of a reader's open batches, and of as many after them; each batch
+        once."""
         open_steps = [batch.step for batch in reader.splitting]
         first = max(reader.looked_until, min(open_steps, default=reader.next_step))
         steps = range(first, min(reader.stop, reader.next_step + reader.slots))
         reader.looked_until = max(reader.looked_until, steps.stop)
         videos = []
         for step in steps:
-            with suppress(Exception):  # the batch of this step says so: see `_open`
+            with suppress(Exception):  # the batch of this step raises it: see `_open`
                 videos += [sample.video for sample in reader.stream.plan[step]]
         return videos
 
     def _identify(self, stream: Stream, videos: Sequence[int]) -> None:
-        """Have the trainer's own files of these videos looked at, if nobody has yet."""
+        """Request the fingerprints of the trainer's own files of these videos, once."""
         if stream.files is not None and (requested := stream.files.to_ask(videos, self.pool.now)):
             self._outbox.append(Identify(stream.id, requested))

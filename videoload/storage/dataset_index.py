@@ -62,10 +62,11 @@ class Search(Enum):
        └───────────────────────────────────────────────┘
             a training run begins, and it was OPEN
 
-    WANTED  the next question opens it, or begins to fetch it. COMING a thread fetches it, and a
-    question that may wait does so. LATE    a thread fetches it, and files are read without it until
-    it is here. OPEN    it is used. Its rows stay in use while a later one is WANTED, COMING or
-    LATE. ABSENT  there is none, or none that can be used.
+    WANTED  the next question opens it, or begins to fetch it.
+    COMING  a thread fetches it, and a question that may wait does so.
+    LATE    a thread fetches it, and files are read without it until it is here.
+    OPEN    it is used. Its rows stay in use while a later one is WANTED, COMING or LATE.
+    ABSENT  there is none, or none that can be used.
     """
 
     WANTED = auto()

@@ -32,7 +32,7 @@ from videoload.host import runs
 _THREADS = {"OMP_NUM_THREADS": "1", "TOKIO_WORKER_THREADS": "2"}
 _WARNINGS = (signal.SIGUSR1, signal.SIGUSR2)
 # A killed process ends within milliseconds, or takes longer to get a core on a busy host. One in
-# uninterruptible sleep ends when its storage answers, and nobody waits for that.
+# uninterruptible sleep ends when its storage answers; do not wait for that.
 _KILL_S, _BUSY_S, _LOOK_S = 0.5, 20.0, 0.02
 
 
@@ -88,7 +88,7 @@ class ChildProcess:
 
     @property
     def exit_reason(self) -> str:
-        """How the child ended: "exit status 1", or the name of a signal."""
+        """Return how the child ended: "exit status 1", or the name of a signal."""
         status = self._process.returncode
         if status >= 0:
             return f"exit status {status}"
@@ -112,7 +112,7 @@ class ChildProcess:
 
 
 def _no_python() -> str:
-    """Why `sys.executable` cannot start a child; "" if it can."""
+    """Return why `sys.executable` cannot start a child; "" if it can."""
     if getattr(sys, "frozen", False):  # PyInstaller and others: it would start the program again
         return (
             f"{sys.executable} is a frozen application, not Python, so it cannot start workers: "
@@ -120,7 +120,7 @@ def _no_python() -> str:
         )
     if not sys.executable:
         return (
-            "this program does not say where its Python is (sys.executable is empty), so it cannot "
+            "this program does not know its Python (sys.executable is empty), so it cannot "
             "start workers: set sys.executable, or give workers=0 and listen= here"
         )
     return ""
@@ -143,7 +143,8 @@ def ignore_warnings() -> None:
 
 
 def end_all(children: Iterable[ChildProcess], *, ask_s: float = 0.0) -> list[ChildProcess]:
-    """Ask (SIGTERM), wait up to ``ask_s``, kill and reap. With ``ask_s`` 0 they are killed at once.
+    """End them: SIGTERM, wait up to ``ask_s``, kill and reap. With ``ask_s`` 0 they are killed at
+    once.
 
     Returns the children that are killed but do not end now. Takes ``ask_s`` and half a second at
     most, unless a child that is killed waits for a core.

@@ -59,14 +59,14 @@ class Counters(ctypes.Structure):
 
     @property
     def activity(self) -> Activity:
-        """What the worker is at. A function of the user's may have overwritten the byte."""
+        """The worker's activity. A user's function may have overwritten the byte."""
         try:
             return Activity(self.at)
         except ValueError:
             return Activity.DECODING
 
     def read(self) -> dict[str, float]:
-        """The figures to be added up over all workers, by name."""
+        """Return the figures to be added up over all workers, by name."""
         return {name: getattr(self, name) for name in COUNTED}
 
 

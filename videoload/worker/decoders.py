@@ -20,7 +20,7 @@ from videoload.wire.private_channel import PrivateChannel
 from videoload.wire.private_messages import Connect, Connects, Share, Unshare, WorkerSettings
 from videoload.wire.slots import Window
 
-CHANNEL_S = 5.0  # a message that is due on the private channel comes within this time
+CHANNEL_S = 5.0  # a message that is due on the private channel arrives within this time
 
 
 class Orphaned(BaseException):
@@ -41,11 +41,12 @@ class Decoders:
         self._settings = settings
         self._on_call = on_call
         self._channel = channel
-        self._asked = self.may_connect = False  # the trainer that started this worker has said so
+        # the trainer that started this worker has allowed it
+        self._asked = self.may_connect = False
         self.fetches = False  # some files are on other hosts
         self._shares: dict[int, tuple[Window, str]] = {}  # an arena, and its root
-        self._unshared: set[int] = set()  # a lease of a dropped stream may come after its end
-        self._by_root: dict[str, Decoder] = {}  # kept while arenas come and go
+        self._unshared: set[int] = set()  # a lease of a dropped stream may arrive after its end
+        self._by_root: dict[str, Decoder] = {}  # independent of arenas
         self._note(settings.root)
 
     def begin(self) -> None:
@@ -54,25 +55,25 @@ class Decoders:
             self._open(root).begin()
 
     def close_files(self) -> None:
-        """Close the files that decoders keep open."""
+        """Close the files that decoders hold open."""
         for decoder in self._by_root.values():
             decoder.rest()
 
     def storage_says(self) -> str:
-        """What some storage says instead of giving the bytes that are waited for; "" if nothing."""
+        """The error of a storage while a reader waits for bytes; "" if there is none."""
         decoders = self._by_root.values() if self.fetches else ()
         return next(filter(None, (decoder.storage_says for decoder in decoders)), "")
 
     def of(self, lease: Lease) -> Decoder | None:
-        """The decoder for a lease, if it is known by now."""
+        """Return the decoder for a lease, if it is known by now."""
         root = self._settings.root
         if lease.place is not None:
             _, root = self._shares.get(lease.place.arena, (None, None))
         return None if root is None else self._by_root.get(root)
 
     def place(self, lease: Lease) -> tuple[Decoder, npt.NDArray[np.uint8], bool]:
-        """The decoder and the array for a lease's rows, and whether the trainer shares the array.
-        Raises ProtocolError: no clip is to blame."""
+        """Return the decoder and the array for a lease's rows, and whether the trainer shares the
+        array. Raises ProtocolError: no clip is to blame."""
         rows = [] if lease.place is None else lease.place.rows
         shape = (max(rows, default=len(lease.clips) - 1) + 1, lease.task.clip_bytes)
         if lease.place is None:
@@ -89,12 +90,12 @@ class Decoders:
         return self._open(root), window.view(lease.place.offset, shape), True
 
     def is_over(self, lease: Lease) -> bool:
-        """Whether the stream of a lease has ended."""
+        """Return whether the stream of a lease has ended."""
         return lease.place is not None and lease.place.arena in self._unshared
 
     def read_channel(self, wait_for: int | None = None) -> None:
-        """Read the private channel, until the arena ``wait_for`` has come. Raises Orphaned if its
-        other end is closed."""
+        """Read the private channel, until the arena ``wait_for`` has arrived. Raises Orphaned if
+        its other end is closed."""
         if self._channel is None:
             return
         try:
@@ -106,7 +107,8 @@ class Decoders:
                     self._shares[message.arena] = Window(descriptor), os.fsdecode(message.root)
                     self._note(os.fsdecode(message.root))
                     if message.arena == wait_for:
-                        wait_for = None  # go on: a poll does not see what was read already
+                        # continue: a poll does not see messages that were read already
+                        wait_for = None
                 elif isinstance(message, Unshare):
                     self._shares.pop(message.arena, None)
                     self._unshared.add(message.arena)
@@ -116,8 +118,8 @@ class Decoders:
             raise Orphaned from None
 
     def ask(self) -> bool:
-        """Whether this worker may connect to the trainer that started it, once. If not, the trainer
-        is asked; it answers on the channel."""
+        """Return whether this worker may connect to the trainer that started it, once. If not,
+        request it; the trainer answers on the channel."""
         may, self.may_connect = self.may_connect, False
         if not may and not self._asked and self._channel is not None:
             self._channel.send(Connects())
@@ -125,8 +127,8 @@ class Decoders:
         return may
 
     def _note(self, root: str | None) -> None:
-        """There may be leases below this root. A folder is looked at when the first one comes: a
-        silent one would keep this worker from connecting, or from other roots."""
+        """Note a root of possible leases. A folder is read at the first one: if it does not
+        respond, it must not block this worker's connection, or other roots."""
         if root is not None and is_url(root):
             self._open(root)
 

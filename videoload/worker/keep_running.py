@@ -1,5 +1,4 @@
-"""The processes of ``videoload worker``: kept alive until a signal ends them, and what they tell
-Prometheus."""
+"""Run the processes of ``videoload worker`` until a signal ends them, and serve their metrics."""
 
 from __future__ import annotations
 
@@ -19,15 +18,15 @@ from videoload.worker.supervisor import CHECK_S, Supervisor
 
 _log = Log(__name__)
 
-HANGS_S = 10.0  # a supervisor that does not look for so long hangs
-UNSERVED_S = 30.0  # in which a trainer that is there is reached
+HANGS_S = 10.0  # a supervisor that does not run for so long hangs
+UNSERVED_S = 30.0  # in which a running trainer is reached
 
 
 @dataclass(frozen=True, slots=True)
 class State:
     """A supervisor's children at one ``time`` (of `time.monotonic`): what each has counted (see
-    `counters.COUNTED`), by process id; what children that are gone had counted, and how many there
-    were; and when a child served a trainer last, or the supervisor began."""
+    `counters.COUNTED`), by process id; the counts and the number of children that have ended; and
+    when a child served a trainer last, or the supervisor began."""
 
     time: float
     counted: Mapping[int, Mapping[str, float]] = field(default_factory=dict)
@@ -37,7 +36,7 @@ class State:
 
 
 def families(state: State) -> Iterable[Metric]:
-    """The figures of all processes of one ``videoload worker``, replaced ones included."""
+    """Yield the figures of all processes of one ``videoload worker``, replaced ones included."""
     total = {
         name: state.gone.get(name, 0.0) + sum(each[name] for each in state.counted.values())
         for name in ("clips", "failures", "decode_seconds")
@@ -61,15 +60,16 @@ def families(state: State) -> Iterable[Metric]:
 
 
 def ailment(state: State, now: float) -> str:
-    """What is wrong with the supervisor, which replaces processes that hang; "" if nothing is."""
+    """Return the problem of the supervisor, which replaces processes that hang; "" if there is
+    none."""
     if now - state.time > HANGS_S:
-        return f"nobody has looked after the worker processes for {now - state.time:.0f} s"
+        return f"the supervisor of the worker processes has not run for {now - state.time:.0f} s"
     return "" if state.counted else "no worker process"
 
 
 def unready(state: State, now: float) -> str:
-    """Why these processes would serve no trainer; "" if they would. Where there is none, none is
-    missed: between two trainings, a rollout goes on."""
+    """Return why these processes would serve no trainer; "" if they would. Without a trainer they
+    are ready: between two training runs, a rollout continues."""
     if wrong := ailment(state, now):
         return wrong
     children = state.counted.values()
@@ -78,12 +78,11 @@ def unready(state: State, now: float) -> str:
     if any(each["trainers"] for each in children):
         return ""
     if any(each["turned_away"] for each in children):
-        return "a trainer refuses this host; see the log"
-    return "" if now - state.served > UNSERVED_S else "a trainer is looked for"
+        return "a trainer rejects this host; see the log"
+    return "" if now - state.served > UNSERVED_S else "searching for a trainer"
 
 
-# An idle worker takes a turn every 200 ms. At a lease, it is its trainer that says how long it may
-# make no progress.
+# An idle worker takes a turn every 200 ms. During a lease, its trainer's ``stall_s`` applies.
 STALL_S = 30.0
 
 
@@ -94,7 +93,7 @@ def keep_running(
     stall_s: float = STALL_S,
     metrics_port: int | str | None = None,
 ) -> int:
-    """Keep ``workers`` worker processes alive until SIGTERM (returns 0) or Ctrl-C (returns 130).
+    """Run ``workers`` worker processes until SIGTERM (return 0) or Ctrl-C (return 130).
 
     A worker that makes no progress for as long as its trainer's ``stall_s``, or without a lease for
     this ``stall_s``, is killed and replaced. ``metrics_port`` serves what the workers did, as for
@@ -121,7 +120,7 @@ def keep_running(
             _wait(supervisor.watched())
             supervisor.look_after(stall_s)
             state = state_of(supervisor, state)
-        _log.info("%s came; ending the workers", signal.Signals(stopped_by[0]).name)
+        _log.info("received %s; stopping the workers", signal.Signals(stopped_by[0]).name)
     finally:
         supervisor.stop()
         if scrapes is not None:
@@ -138,7 +137,7 @@ def _wait(channels: Iterable[socket.socket]) -> None:
 
 
 def state_of(supervisor: Supervisor, before: State) -> State:
-    """The children as they are now."""
+    """Return the children as they are now."""
     now, children = time.monotonic(), supervisor.children
     counted = {child.pid: child.counters.read() for child in children}
     served = now if any(each["trainers"] for each in counted.values()) else before.served

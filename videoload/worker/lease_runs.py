@@ -41,7 +41,7 @@ _DESCRIPTORS = 8  # that a worker needs to open a file
 
 
 class LeaseRuns:
-    """Does one lease. `at` is the clip that it works on. `result` tells of those that are done."""
+    """Runs one lease. `at` is the current clip. `result` describes the finished ones."""
 
     def __init__(
         self, decoder: Decoder, lease: Lease, out: npt.NDArray[np.uint8], tick: Callable[[], None]
@@ -50,7 +50,7 @@ class LeaseRuns:
         self._decoder, self._lease, self._out, self._tick = decoder, lease, out, tick
         self.at, self.result = 0, Result(lease.lease)
         self._spec = cast("SampleSpec", lease.task)  # of its clips, if it has some
-        self._versions: dict[str, int] = {}  # of the files that clips were made of
+        self._versions: dict[str, int] = {}  # of the files of decoded clips
 
     def do(self) -> None:
         """Do the task. Raises what the decoder raises, about clip `at`."""
@@ -100,7 +100,7 @@ class LeaseRuns:
 
     @property
     def file(self) -> int:
-        """The fingerprint of the file of clip `at`, if the lease asks for it and it was found."""
+        """The fingerprint of the file of clip `at`, if the lease requests it and it was found."""
         files = self.result.files if self._lease.files else []
         return files[self.at] if self.at < len(files) else 0
 
@@ -162,7 +162,7 @@ def runs(lease: Lease) -> Iterator[tuple[int, int]]:
 
 
 def _row(lease: Lease, at: int) -> int:
-    """The row that clip ``at`` is written to."""
+    """Return the row that clip ``at`` is written to."""
     return lease.place.rows[at] if lease.place is not None and lease.place.rows else at
 
 
@@ -184,9 +184,9 @@ def look_ahead(
 
 
 def failure(lease: Lease, at: int, error: Exception, file: int = 0) -> Failed:
-    """The message about a clip that cannot be decoded. ``file``: which file that is, if it was
-    found out. Raises WorkerError if the clip may be fine, because this process cannot open files
-    any more."""
+    """Return the message about a clip that cannot be decoded. ``file``: which file that is, if it
+    was found out. Raises WorkerError if the clip may be fine, because this process cannot open
+    files any more."""
     if isinstance(error, TransformError):
         fault = Fault.CODE if isinstance(error, WorkersCodeError) else Fault.FUNCTION
         return Failed(lease.lease, at, str(error), fault, file)

@@ -1,9 +1,9 @@
 """Distinguishes a file whose read never returns from a storage that does not respond.
 
 A worker's one thread waits in the kernel then. So another one reads a block of a file that was
-opened before, or that lies beside it. If that comes, the storage answers, and the worker is STUCK
-at its own file alone; its supervisor then takes it for hung. If that does not come either, the next
-one is tried meanwhile. If none of a few comes, nothing is known. The looks are counted: a process
+opened before, or that lies beside it. If it succeeds, the storage responds, and the worker is STUCK
+at its own file; its supervisor then treats it as hung. If it does not return either, the next one
+is tried meanwhile. If none of a few returns, nothing is known. The looks are counted: a process
 that was stopped while it reads takes none, so its supervisor does not wait for its storage.
 
 As long as nothing is known, the thread that looks serves the trainers in the turn of the one that
@@ -64,11 +64,11 @@ def _call(waits: Waits, path: str, seconds: float) -> None:
     try:
         waits(path, seconds)
     except Exception:  # without its looks, this process would be killed
-        _log.exception("%s is waited for", path)
+        _log.exception("waiting for %s", path)
 
 
 def _others(path: str) -> Iterator[str]:
-    """The files that were opened before this one, then those of the same folder."""
+    """Yield the files that were opened before this one, then those of the same folder."""
     yield from (each for each in reversed([*reads.opened]) if each != path)
     with suppress(OSError), os.scandir(Path(path).parent) as found:
         yield from (each.path for each in found if each.path != path and each.is_file())

@@ -62,8 +62,8 @@ def serve(
 
 
 def _looked_at(root: str, folders: CacheDirectories) -> str:
-    """The root as workers take it. A folder that does not answer is theirs to wait for: their
-    trainers hear of that. Raises VideoloadError."""
+    """Return the root as workers take it. A folder that does not answer is theirs to wait for:
+    their trainers hear of that. Raises VideoloadError."""
 
     def look() -> Path | str:
         if not is_url(root) and not Path(root).is_dir():
@@ -77,7 +77,7 @@ def _looked_at(root: str, folders: CacheDirectories) -> str:
     try:
         return str(DaemonPool("root", 1).start(look).result(_LOOK_S))
     except TimeoutError:
-        _log.warning("--root %s does not answer; the workers wait for it", root)
+        _log.warning("--root %s is not responding; the workers wait for it", root)
         return str(Path(root).absolute())
 
 

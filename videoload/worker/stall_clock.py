@@ -1,8 +1,6 @@
-"""The one way in which videoload finds that something hangs: how long it has made no progress.
-
-An observer looks now and then at a mark that changes with each progress. Only the time between its
-looks counts, and no more than a step for each: an observer that was stopped or starved looks late,
-and what it observes was mostly stopped with it.
+"""The only detector of hangs in videoload: the time without progress. An observer reads at
+intervals a mark that changes with each progress. Each interval counts for at most one step: an
+observer that was stopped or starved is late, and the observed process was probably stopped with it.
 """
 
 from __future__ import annotations
@@ -15,14 +13,10 @@ IMPORT_S = 60.0  # an import of the user's module may be silent for so much long
 
 
 class StallClock:
-    """How long something has made no progress.
-
-    Attributes:
-        seconds: As of the last look.
-    """
+    """How long something has made no progress. Attributes: seconds: At the last observation."""
 
     def __init__(self, step_s: float, clock: Callable[[], float] = time.monotonic) -> None:
-        """It is looked at every ``step_s``."""
+        """``step_s``: the interval between two observations."""
         self.seconds = 0.0
         self._step_s, self._clock = step_s, clock
         self._mark: object = None

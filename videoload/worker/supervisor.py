@@ -1,16 +1,15 @@
-"""The worker processes of one host: started, watched, replaced, stopped.
+"""Start, monitor, replace and stop the worker processes of one host.
 
-The supervisor waits for nothing. It hands out one socket for each child: the socket becomes
-readable when the child ends, and writable when messages that were kept for the child can be sent.
-Its caller polls these sockets and calls `look_after`.
+The supervisor waits for nothing. It returns one socket for each child: the socket becomes readable
+when the child ends, and writable when pending messages for the child can be sent. Its caller polls
+these sockets and calls `look_after`.
 
 A child that is killed or crashes is replaced at once. A child that ends before it could work is
 replaced after a pause. If no child is left that ever worked, this is given up: see `Restarts`.
 
-A child that makes no progress for too long hangs, and is killed and replaced. One that reads is
-waited for, as long as its thread that watches its reads goes on: its storage may be away. If that
-thread can read another file, the child is STUCK, and hangs. If the thread stands still as well, the
-child was stopped.
+A child without progress for too long hangs, and is killed and replaced. A child that reads is not
+killed while its watch thread runs: its storage may be down. If that thread can read another file,
+the child is STUCK, and hangs. If the thread stands still as well, the child was stopped.
 """
 
 from __future__ import annotations
@@ -77,8 +76,8 @@ class Restarts:
         return now >= self._next
 
     def is_hopeless(self, *, killed: bool) -> bool:
-        """Whether to give up if no worker is left. ``killed``: the last worker did not end by
-        itself, or could not be started."""
+        """Return whether to give up if no worker is left. ``killed``: the last worker did not end
+        by itself, or could not be started."""
         return self.failed >= (_KILLED if killed else _GAVE_UP)
 
 
@@ -114,24 +113,24 @@ class WorkerProcess:
 
     @property
     def worked(self) -> bool:
-        """Whether it has begun to work: its imports are done, and it has taken a turn."""
+        """Whether it has begun to work: its imports are done, and its loop runs."""
         return self.counters.turns > 0
 
     def read(self) -> None:
-        """Note whether it asks to connect."""
+        """Note whether it requests to connect."""
         with suppress(EOFError, ProtocolError):
             while self.channel.receive(0) is not None:
                 self.asks = True
 
     def connected(self) -> None:
-        """It has connected, or has ended."""
+        """Note that it has connected, or has ended."""
         if self.has_reserve:
             self.has_reserve = False
             RESERVE.take_back()
 
     def hangs(self, stall_s: float) -> bool:
-        """Look at it: whether it has made no progress for too long. ``stall_s``: how long it may
-        make none without a lease."""
+        """Return whether it has made no progress for too long. ``stall_s``: the limit without a
+        lease."""
         limit_s = self.counters.stall_s or stall_s
         if self.counters.activity is Activity.READING:
             limit_s = max(limit_s, _WATCHED_S)
@@ -144,7 +143,8 @@ class WorkerProcess:
 
 
 class Supervisor:
-    """Keeps worker processes alive. It has none before `start` and after `stop`."""
+    """Runs worker processes, and replaces those that end. It has none before `start` and after
+    `stop`."""
 
     def __init__(self) -> None:
         self._count = 0
@@ -178,12 +178,12 @@ class Supervisor:
             child.channel.send(Unshare(arena))
 
     def watched(self) -> dict[socket.socket, bool]:
-        """One socket for each child, which becomes readable when the child ends or asks to connect.
-        The value says whether to poll for writing, too."""
+        """Return one socket for each child, which becomes readable when the child ends or requests
+        to connect. The value: whether to poll for writing, too."""
         return {child.channel.socket: child.channel.is_full for child in self.children}
 
     def pids(self) -> set[int]:
-        """The process ids of all children that were not reaped."""
+        """Return the process ids of all children that were not reaped."""
         return {child.pid for child in self.children}
 
     def connected(self, pid: int) -> None:
@@ -199,11 +199,11 @@ class Supervisor:
                 child.process.kill()
 
     def look_after(self, stall_s: float) -> dict[int, int]:
-        """Send what waits, kill the children that hang, and replace those that have ended, now or
-        in a later call. To be called again and again. Returns the lease that may have ended each of
-        them (0: none), by its process id. ``stall_s``: how long one may make no progress without a
-        lease. Raises WorkerError if children keep ending before they can work, and none is left
-        that could."""
+        """Send pending messages, kill the children that hang, and replace those that have ended,
+        now or in a later call. To be called again and again. Returns the lease that may have ended
+        each of them (0: none), by its process id. ``stall_s``: how long one may make no progress
+        without a lease. Raises WorkerError if children keep exiting before they can work, and none
+        is left."""
         now = time.monotonic()
         RESERVE.fill()
         for child in self.children:
@@ -264,7 +264,7 @@ class Supervisor:
             raise WorkerError(why)
 
     def _why(self, last: ChildProcess) -> str:
-        """Why starts failed, ``last`` being the last one."""
+        """Return why starts failed, ``last`` being the last one."""
         if (last.status or 0) > 0:
             return (
                 f"{self._restarts.failed} workers in a row gave up as soon as they were started, "

@@ -4,15 +4,15 @@
              (again and again)                            ^──────── disconnected <┘
 
 A host name may stand for several trainers (a headless service has one address for each pod), and
-for other trainers tomorrow. So it is looked up again and again. ZeroMQ would keep the first address
-that it found. A look-up may block for long and runs in a thread of its own, because the worker's
-one thread owes every trainer its heartbeat. Each connection uses a fresh socket, and reads its keys
-again: a trainer may come back with others.
+change later. So it is looked up again and again. ZeroMQ would use the first address forever. A
+look-up may block for long and runs in a thread of its own, because the worker's one thread owes
+every trainer its heartbeat. Each connection uses a new socket, and reads its keys again: a trainer
+may return with others.
 
 Trainers share a worker fairly by decoding time: the next lease is of the trainer that has used
-least of it. So a trainer with heavy clips gets fewer of them, and not more of the worker. A trainer
-that asks for nothing saves up no time: after a pause it is owed `_OWED_S` at most, so it starves no
-other trainer.
+least of it. So a trainer with heavy clips gets fewer of them, and not more of the worker. An idle
+trainer accumulates no credit: after a pause it is owed `_OWED_S` at most, so it starves no other
+trainer.
 """
 
 from __future__ import annotations
@@ -70,8 +70,8 @@ _QUEUED = 64  # leases of one trainer that are queued here; it grants fewer
 
 
 class Beat(NamedTuple):
-    """The content of a heartbeat, for every trainer: what this worker begins next, what its storage
-    says instead of giving the videos, or what it waits for, and for how long it has waited."""
+    """The content of a heartbeat, for every trainer: what this worker begins next, the error of its
+    storage, or the path that it waits for, and for how long."""
 
     at: Activity = Activity.IDLE
     storage: str = ""
@@ -97,8 +97,9 @@ class TrainerConnection:
         self.name = name
         self.dealer: Dealer | None = None
         self.leases: deque[Lease] = deque()
-        self.done = self._came = 0  # numbers of leases: the last one that was answered, that came
-        self.expected = -1  # the last lease whose files were asked for before its turn
+        # numbers of leases: the last one that was answered, and received
+        self.done = self._came = 0
+        self.expected = -1  # the last lease whose files were prefetched
         self.stall_s = math.inf  # without progress at a lease of this trainer
         self.used_s = 0.0  # decoding time; only the difference to other trainers counts
         self._context = context
@@ -120,7 +121,7 @@ class TrainerConnection:
 
     @property
     def greeted(self) -> bool:
-        """Whether HELLO was sent. Before that, it waits for a connection to send it on."""
+        """Whether HELLO was sent. Before that, it waits for a connection."""
         return self._greeted is not None
 
     @property
@@ -157,14 +158,14 @@ class TrainerConnection:
             try:
                 self._dial()
             except TransportError as error:  # the keys are being changed
-                self._said.add(f"trainer {self._label} cannot be dialled: {error}", now)
+                self._said.add(f"cannot connect to trainer {self._label}: {error}", now)
                 self._pause()
                 return
         if self._greeted is None:
             self._greet(now, may_look=may_look)
         elif self._beat_s is None:
             if self.dealer is not None and self.dealer.hung_up():
-                # The trainer has no room. This socket connects again, but would not say HELLO.
+                # The trainer has no room. This socket reconnects, but would not send HELLO.
                 self._pause()
             elif now - self._greeted > WELCOME_S:
                 if now > self._warn_at:
@@ -177,7 +178,7 @@ class TrainerConnection:
             self.beat(now, beat)
 
     def due_s(self, now: float) -> float:
-        """The time until the next heartbeat is due."""
+        """Return the time until the next heartbeat is due."""
         return math.inf if self._beat_s is None else max(0.0, self._sent + self._beat_s - now)
 
     def beat(self, now: float, beat: Beat) -> None:
@@ -212,7 +213,7 @@ class TrainerConnection:
             self.dealer = None
 
     def take(self, message: FromTrainer) -> None:
-        """What the trainer has said."""
+        """Yield the trainer's messages."""
         match message:
             case Lease():
                 self.leases.append(message)
@@ -227,7 +228,7 @@ class TrainerConnection:
                     _log.info("serving trainer %s", self._label)
                 self.rejected = False
                 self._beat_s, self.stall_s = message.beat_s, message.stall_s
-                self.say(Heartbeat(self.done))  # at once: it shows how far away this worker is
+                self.say(Heartbeat(self.done))  # at once: it measures the round trip
             case Refused():
                 self.rejected = True
                 why = f"trainer {self._label} refuses this worker: {message.reason}"
@@ -274,12 +275,12 @@ class TrainerConnection:
             self.rejected = self._was_refused
             has_keys = self._settings.keys is not None
             cause = "does not know this key" if has_keys else "has keys: give --keys"
-            why = f"hangs up (it {cause})" if self._was_refused else "cannot be reached"
+            why = f"disconnects (it {cause})" if self._was_refused else "cannot be reached"
             self._warn_unreachable(now, f"{why}; still trying")
 
     def _copy(self, *, may_look: bool) -> str:
-        """The name of the copy of the videos that it reads. While its folder does not answer, it is
-        one that no other worker has."""
+        """Return the name of the copy of the videos that it reads. While its folder does not
+        answer, it is one that no other worker has."""
         root = self._settings.root
         if root is None:
             return ""
@@ -294,7 +295,7 @@ class TrainerConnection:
         now = time.monotonic()
         if now - self._paused_until >= REMIND_S:
             self._pauses.reset()
-        # Random, so that workers that were refused together do not come back together.
+        # Random, so that workers that were rejected together do not reconnect together.
         self._paused_until = now + random.uniform(0.5, 1) * self._pauses.next_s()
 
     def _hang_up(self, *, drain: bool = False) -> None:
@@ -306,7 +307,7 @@ class TrainerConnection:
 
 Resolve = Callable[[str], list[str]]
 
-_POLL_MS = 200  # a signal is noticed at most this long after it came
+_POLL_MS = 200  # a signal is noticed within this time
 # After a RESULT, this worker waits for the next LEASE of that trainer: 2 ms are a round trip, 10 ms
 # a trainer whose I/O thread waits for its other threads. It never waits for more than a fiftieth of
 # the decoding time that the trainer is owed.
@@ -345,7 +346,7 @@ class Trainers:
                 )
 
     def __iter__(self) -> Iterator[TrainerConnection]:
-        return iter([*self._connections.values()])  # others may come in a turn of another thread
+        return iter([*self._connections.values()])  # another thread may add some meanwhile
 
     def tick(self, now: float, beat: Beat, *, may_look: bool = True) -> None:
         """Read messages, and send, connect or look up what is due. ``may_look``: as for
@@ -365,13 +366,13 @@ class Trainers:
             connection.beat(now, beat)
 
     def say(self, beat: Beat) -> None:
-        """Tell all trainers at once: something begins, or is over."""
+        """Send a heartbeat to all trainers at once: something begins, or is over."""
         for connection in self:
             if connection.welcomed:
                 connection.say(Heartbeat(connection.done, *beat))
 
     def next_lease(self, now: float) -> tuple[TrainerConnection, Lease] | None:
-        """The lease to work on next, and its trainer's connection."""
+        """Return the lease to work on next, and its trainer's connection."""
         waiting = [connection for connection in self if connection.leases]
         if not waiting or self._patience_s(now) > 0:
             return None
@@ -386,15 +387,16 @@ class Trainers:
         self._last, self._served = connection, now
 
     def wait_ms(self, now: float) -> int:
-        """How long to wait for messages before `next_lease` has one, or a heartbeat is due."""
+        """Return how long to wait for messages before `next_lease` has one, or a heartbeat is
+        due."""
         if any(connection.leases for connection in self):
             return math.ceil(1000 * self._patience_s(now))
         return math.ceil(min([_POLL_MS, *(1000 * connection.due_s(now) for connection in self)]))
 
     def _patience_s(self, now: float) -> float:
-        """How much longer to wait for the next lease of the trainer that was just served. Its clips
-        may be so light that the next lease is still on its way. If a heavy lease of another trainer
-        filled each of these gaps, that trainer would take nearly all of this worker."""
+        """Return how much longer to wait for the next lease of the trainer that was just served.
+        Its clips may be so small that the next lease is still in flight. If a long lease of another
+        trainer filled each of these gaps, that trainer would use nearly all of this worker."""
         last = self._last
         if last is None or last.leases or not last.welcomed:
             return 0.0
@@ -448,14 +450,14 @@ class _Name:
 
     @property
     def addresses(self) -> list[str]:
-        """Those of IPv4, or in turn those of IPv6: a host with both is one trainer."""
+        """The addresses of IPv4, or alternately those of IPv6: a host with both is one trainer."""
         four = [each for each in self._found if "[" not in each]
         families = [four, [each for each in self._found if each not in four]]
         known = [family for family in families if family]
         return known[self._turn % len(known)] if known else []
 
     def take_turns(self, now: float, *, is_reached: bool) -> None:
-        """Try the addresses of the other family, if those of this one lead to nobody."""
+        """Try the addresses of the other family, if no trainer answers at those of this one."""
         if is_reached or not self._found:
             self._turned = now
         elif now - self._turned > self._patience.pause_s:

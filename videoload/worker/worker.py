@@ -57,12 +57,12 @@ from videoload.worker.trainers import Beat, Resolve, TrainerConnection, Trainers
 _log = Log(__name__)
 
 _POLL_S = 0.02  # between two frames, signals and heartbeats are looked after this often
-_IDLE_S = 1.0  # after this time without a lease, no file is kept open
-_ASK_S, _MAX_ASK_S = 0.5, 8.0  # before a storage that refused is asked again
+_IDLE_S = 1.0  # after this time without a lease, files are closed
+_ASK_S, _MAX_ASK_S = 0.5, 8.0  # before a storage that refused is tried again
 
 
 class Stopped(BaseException):
-    """A signal came. Raised between two frames."""
+    """A signal was received. Raised between two frames."""
 
 
 def _fault_of(error: StorageError) -> Fault:
@@ -77,7 +77,7 @@ class Worker:
     """Serves the trainers in ``settings``.
 
     Attributes:
-        stop_reason: Why it was asked to end; None if it was not.
+        stop_reason: Why it was stopped; None if it was not.
         counters: What it has done.
     """
 
@@ -117,7 +117,7 @@ class Worker:
     def run(self) -> None:
         """Serve until stopped, or until the process that started this one has ended. Raises
         WorkerError if this process cannot continue."""
-        reason = "cannot go on"
+        reason = "cannot continue"
         try:
             self._decoders.read_channel()  # arenas may follow the settings at once
             while True:
@@ -203,7 +203,7 @@ class Worker:
             if runs is not None:
                 self.counters.failures += 1
                 trainer.say(failure(lease, runs.at, error, runs.file))
-            elif self._decoders.is_over(lease):  # nobody reads the reason
+            elif self._decoders.is_over(lease):  # the reason is not read
                 trainer.say(Failed(lease.lease, 0, str(error)))
             else:  # nothing was opened: no clip is to blame
                 trainer.give_back(str(error))
@@ -265,15 +265,15 @@ class Worker:
         return Beat(at, says)
 
     def waits(self, path: str, seconds: float) -> None:
-        """This worker stands in a read, and another thread has its turn: see `read_watch`. Trainers
-        hear of it, and are greeted, meanwhile. What its storage refused is tried for nobody."""
+        """Send heartbeats while this worker blocks in a read, in another thread: see `read_watch`.
+        Also greet trainers meanwhile, but do not retry a storage that refused."""
         self.counters.refused = seconds >= SILENT_S or self._refused is not None
         if self._refused is None:
             beat = Beat(Activity.READING, named(path), seconds)
             self._trainers.tick(time.monotonic(), beat, may_look=False)
 
     def _since_last(self) -> dict[str, float]:
-        """How long this process was on a core, and waited for one, since its last answer."""
+        """Return how long this process was on a core, and waited for one, since its last answer."""
         before, self._on_core = self._on_core, self._core_clock.read()
         core, no_core = (now - then for then, now in zip(before, self._on_core, strict=True))
         return {"core": core, "no_core": no_core}
@@ -320,12 +320,12 @@ def serve(
     read_watch.start(worker.counters, worker.waits)
     worker.run()
     if worker.stop_reason is not None:
-        _log.info("%s came, and this worker has ended", worker.stop_reason)
+        _log.info("received %s; this worker has ended", worker.stop_reason)
 
 
 def main() -> int:
-    """``python -m videoload.worker``: a worker that a `Supervisor` started. It inherits its end of
-    the private channel, and memory for `Counters`."""
+    """Return ``python -m videoload.worker``: a worker that a `Supervisor` started. It inherits its
+    end of the private channel, and memory for `Counters`."""
     descriptors = inherited()
     channel = PrivateChannel(socket.socket(fileno=descriptors[0]))
     try:
