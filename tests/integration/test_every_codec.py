@@ -28,7 +28,8 @@ from videoload.reading.frames import read_frames
 from videoload.reading.index import VideoIndex, find_index, open_video, prove_index
 from videoload.reading.video import VideoReader as Opened
 from videoload.storage.content import Content
-from videoload.storage.files import LocalFile, VideoFile
+from videoload.storage.files import LocalFile
+from videoload.storage.video_file import VideoFile
 
 WINDOWS = either(16, 40)  # each stride from 1 to 8 several times
 CLIPS = either(8, 40)

@@ -32,8 +32,8 @@ from videoload.reading.frames import StaleIndexError, read_canonically, read_fra
 from videoload.reading.index import find_index, open_video
 from videoload.reading.video import VideoReader
 from videoload.storage import content
-from videoload.storage.files import VideoFile
 from videoload.storage.roots import open_storage
+from videoload.storage.video_file import VideoFile
 
 LEFT_OUT = (
     "dv",  # 144 000 bytes a frame

@@ -19,8 +19,9 @@ from videoload.catalog.tables import TargetColumns, read_table
 from videoload.clips.rows import COLUMNS
 from videoload.errors import CatalogError, FileReplacedError, StorageError, VideoError
 from videoload.logs import Log
-from videoload.storage.files import OpenFile, Storage
+from videoload.storage.files import Storage
 from videoload.storage.roots import is_url, open_storage
+from videoload.storage.video_file import OpenFile
 
 _MAX_TEXT = 1 << 20  # bytes of a caption or of JSON
 _AT_ONCE = 16  # files below a URL

@@ -27,9 +27,10 @@ from videoload.catalog.tables import PLACES, PartColumns, TargetColumns, read_ta
 from videoload.errors import CatalogError, some
 from videoload.logs import Log
 from videoload.storage.archives import Member, Read, member_at
-from videoload.storage.files import Storage, VideoFile
+from videoload.storage.files import Storage
 from videoload.storage.roots import files_below, is_url
 from videoload.storage.shards import PLACE, Contents, reading
+from videoload.storage.video_file import VideoFile
 
 _MAX_NAMES = 1_000_000  # that braces may stand for
 _BRACES = re.compile(r"\{([^{}]*)\}")

@@ -17,7 +17,8 @@ from videoload.decoding.audio_resampling import Resampler, Samples, floats, limi
 from videoload.decoding.audio_timeline import Stretch, first_sample, stretch
 from videoload.decoding.audio_track import NotSoughtError, Track, UndecodableError
 from videoload.reading.containers import BrokenFileError
-from videoload.storage.files import Tick, VideoFile
+from videoload.storage.files import Tick
+from videoload.storage.video_file import VideoFile
 
 _RESAMPLERS = 8  # that go on from one clip to the next, 0.1 MB each
 _TYPES = {"u8": "u1", "s16": "i2", "s32": "i4", "s64": "i8", "flt": "f4", "dbl": "f8"}

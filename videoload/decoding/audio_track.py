@@ -30,7 +30,8 @@ from videoload.reading.containers import (
     video_stream,
 )
 from videoload.reading.frame_decoder import REFUSALS
-from videoload.storage.files import Tick, VideoFile
+from videoload.storage.files import Tick
+from videoload.storage.video_file import VideoFile
 
 if TYPE_CHECKING:
     from av.audio.codeccontext import AudioCodecContext

@@ -32,9 +32,10 @@ from videoload.decoding.software import software_and_code
 from videoload.decoding.store_pace import StorePace
 from videoload.reading.order import FrameTable
 from videoload.storage.cache_directories import CacheDirectory
-from videoload.storage.files import Tick, VideoFile
+from videoload.storage.files import Tick
 from videoload.storage.record_file import Head, RecordFile
 from videoload.storage.record_store import RecordSet, RecordStore
+from videoload.storage.video_file import VideoFile
 
 _BYTES_A_S = 5e8  # what memory takes at least: a disk that takes less is slow
 _FILE_S = 2e-3  # a new file takes less, unless the disk is slow

@@ -5,7 +5,7 @@ from __future__ import annotations
 from cachetools import LRUCache
 
 from videoload.reading.video import VideoReader
-from videoload.storage.files import VideoFile
+from videoload.storage.video_file import VideoFile
 
 _OPEN_BYTES = 64 << 20  # all open files may take so much, by a guess at what their decoders hold
 _MAX_OPEN = 64

@@ -15,8 +15,9 @@ from videoload.decoding.drawn import draw, parts_in
 from videoload.errors import StorageError, VideoError
 from videoload.reading.index import VideoIndex
 from videoload.reading.indexes import Indexes
-from videoload.storage.files import Storage, VideoFile
+from videoload.storage.files import Storage
 from videoload.storage.paths import files_of, pieces_of
+from videoload.storage.video_file import VideoFile
 
 
 class Prefetcher:

@@ -37,9 +37,10 @@ from videoload.reading.video import VideoReader
 from videoload.stopwatch import Stopwatch
 from videoload.storage.cache_directories import CacheDirectories, cache_folder
 from videoload.storage.dataset_index import NAME
-from videoload.storage.files import VideoFile, retry_if_replaced
+from videoload.storage.files import retry_if_replaced
 from videoload.storage.paths import joined, pieces_of
 from videoload.storage.roots import index_of, is_url, open_storage, pinned_url
+from videoload.storage.video_file import VideoFile
 
 OnePath = str | os.PathLike[str]
 Where = OnePath | Sequence[OnePath]

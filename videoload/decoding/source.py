@@ -39,8 +39,9 @@ from videoload.reading.frames import ReadPosition, StaleIndexError, read_frames
 from videoload.reading.index import VideoIndex, open_video
 from videoload.reading.video import VideoReader
 from videoload.stopwatch import Stopwatch
-from videoload.storage.files import Tick, VideoFile
+from videoload.storage.files import Tick
 from videoload.storage.paths import pieces_of
+from videoload.storage.video_file import VideoFile
 
 
 class OpenVideos(Protocol):

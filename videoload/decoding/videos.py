@@ -26,13 +26,13 @@ from videoload.reading.indexes import Indexes
 from videoload.storage.files import (
     Storage,
     Tick,
-    VideoFile,
     identity_of,
     retry_if_replaced,
     version_by,
     version_of,
 )
 from videoload.storage.paths import fingerprint_of, parts_of, pieces_of
+from videoload.storage.video_file import VideoFile
 
 _MAX_KNOWN = 20_000  # pieces of the recordings that were met last, 1 kB each
 

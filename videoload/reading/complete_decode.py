@@ -26,7 +26,8 @@ from videoload.reading.index import VideoIndex, info_of_file
 from videoload.reading.order import FrameTable
 from videoload.reading.packets import least_bytes, timing_in
 from videoload.reading.video import decode_packets
-from videoload.storage.files import Tick, VideoFile
+from videoload.storage.files import Tick
+from videoload.storage.video_file import VideoFile
 
 if TYPE_CHECKING:
     from videoload.reading.frame_decoder import VideoPacket

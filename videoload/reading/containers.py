@@ -27,7 +27,8 @@ from videoload.reading.clock import Clock
 from videoload.reading.frame_decoder import REFUSALS, FrameDecoder, container_parameters
 from videoload.reading.refusals import codec_of, kind_of
 from videoload.stopwatch import Stopwatch
-from videoload.storage.files import MOST_BETWEEN, VideoFile
+from videoload.storage.files import MOST_BETWEEN
+from videoload.storage.video_file import VideoFile
 
 if TYPE_CHECKING:
     from videoload.reading.frame_decoder import VideoPacket

@@ -37,7 +37,8 @@ from videoload.reading.timing import Timing
 from videoload.reading.video import VideoReader
 from videoload.stopwatch import Stopwatch
 from videoload.storage.content import Content
-from videoload.storage.files import FIRST_BYTES, Tick, VideoFile
+from videoload.storage.files import FIRST_BYTES, Tick
+from videoload.storage.video_file import VideoFile
 
 _SLACK_BYTES = 4096  # around packets: headers, a few packets of audio
 _MOST_PIXELS = 64 << 20  # of a frame; decoders refuse more

@@ -10,8 +10,8 @@ from cachetools import LRUCache
 from videoload.errors import printable
 from videoload.logs import Log
 from videoload.reading.index import VideoIndex
-from videoload.storage.files import VideoFile
 from videoload.storage.kept_rows import KeptRows
+from videoload.storage.video_file import VideoFile
 
 _log = Log(__name__)
 

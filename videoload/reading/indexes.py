@@ -15,8 +15,9 @@ from videoload.reading.video import VideoReader
 from videoload.stopwatch import Stopwatch
 from videoload.storage.cache_directories import CacheDirectories
 from videoload.storage.dataset_index import DatasetIndex
-from videoload.storage.files import Storage, Tick, VideoFile
+from videoload.storage.files import Storage, Tick
 from videoload.storage.kept_rows import KeptRows
+from videoload.storage.video_file import VideoFile
 from videoload.versions import index_software
 
 _log = Log(__name__)

@@ -41,7 +41,8 @@ from videoload.reading.placed_video import CHUNK, PlacedPackets, chunk_names
 from videoload.reading.plain_avi import PlainAvi
 from videoload.reading.timing import Timing, timing_of
 from videoload.storage.content import Content
-from videoload.storage.files import Tick, VideoFile
+from videoload.storage.files import Tick
+from videoload.storage.video_file import VideoFile
 
 if TYPE_CHECKING:
     from videoload.reading.frame_decoder import VideoPacket

@@ -19,7 +19,7 @@ from videoload.bitstreams.pictures import Ints, KeyFrame
 from videoload.reading.containers import not_opened
 from videoload.reading.frame_decoder import FrameDecoder
 from videoload.storage.content import Content
-from videoload.storage.files import VideoFile
+from videoload.storage.video_file import VideoFile
 
 if TYPE_CHECKING:
     from videoload.reading.frame_decoder import VideoPacket

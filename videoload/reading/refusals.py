@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import closing
 
-from videoload.storage.files import VideoFile
+from videoload.storage.video_file import VideoFile
 
 _LOOKED_AT = 512  # bytes
 _HEADER = 4096  # bytes in which most AVI files describe their streams

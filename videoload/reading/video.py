@@ -10,7 +10,8 @@ from av.video.frame import VideoFrame
 
 from videoload.bitstreams.pictures import KeyFrame
 from videoload.reading.frame_decoder import REFUSALS, FrameDecoder
-from videoload.storage.files import Tick, VideoFile
+from videoload.storage.files import Tick
+from videoload.storage.video_file import VideoFile
 
 if TYPE_CHECKING:
     from videoload.reading.frame_decoder import VideoPacket

@@ -9,7 +9,8 @@ from itertools import pairwise
 import numpy as np
 
 from videoload.bitstreams.pictures import Bytes, Ints
-from videoload.storage.files import SMALL_BYTES, OpenFile, VideoFile
+from videoload.storage.files import SMALL_BYTES
+from videoload.storage.video_file import OpenFile, VideoFile
 
 _RUN_BYTES = 256 << 10  # what is looked at within so many bytes is read in one go
 _AHEAD = 16  # ... and so many of these reads are requested before

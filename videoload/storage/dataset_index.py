@@ -36,8 +36,8 @@ from videoload.storage.index_table import (
 from videoload.storage.new_files import new_file
 from videoload.storage.remote import RemoteStorage
 from videoload.storage.roots import is_url
-from videoload.storage.shards import File
 from videoload.storage.stores import OBJECT_S, Fetcher, SilentError, UnavailableError
+from videoload.storage.video_file import VideoFile
 
 T = TypeVar("T")
 _log = Log(__name__)
@@ -115,7 +115,7 @@ class DatasetIndex:
         return rows[-1][1] if rows else None
 
     def find(
-        self, path: str, file: File, read: Callable[[bytes], T], check: Callable[[T], None],
+        self, path: str, file: VideoFile, read: Callable[[bytes], T], check: Callable[[T], None],
         wait: bool,
     ) -> T | None:  # fmt: skip
         """Return the result of ``read`` for the row of the current file, see `KeptRows.find`.

@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from videoload.storage.dataset_index import DatasetIndex
 from videoload.storage.index_table import HostTable, Row, pack, unpack
-from videoload.storage.shards import File
+from videoload.storage.video_file import VideoFile
 
 T = TypeVar("T")
 
@@ -32,7 +32,7 @@ class KeptRows:
         self.close = weakref.finalize(self, self._host.close)
 
     def find(
-        self, path: str, file: File, read: Callable[[bytes], T],
+        self, path: str, file: VideoFile, read: Callable[[bytes], T],
         check: Callable[[T], None] = lambda found: None, *, wait: bool = True,
     ) -> T | None:  # fmt: skip
         """Return the result of ``read`` for the row of a file, if there is one and the file has not
@@ -75,7 +75,7 @@ class KeptRows:
         """Return the row that was written last, if other processes have it."""
         return self.rows(path)[-1:] if self._host.is_shared else []
 
-    def put(self, path: str, file: File, content: bytes) -> None:
+    def put(self, path: str, file: VideoFile, content: bytes) -> None:
         """Store a finding about a file."""
         if file.has_version:
             row = pack(path, file.version, content)

@@ -39,7 +39,6 @@ from videoload.storage.files import (
     MOST_BETWEEN,
     LastVersion,
     Tick,
-    VideoFile,
     fingerprints,
     identity_by,
     retry_if_replaced,
@@ -53,6 +52,7 @@ from videoload.storage.stores import (
     UnavailableError,
     tells_versions,
 )
+from videoload.storage.video_file import VideoFile
 
 FILE_BYTES = 32 << 20  # of one file that stay in memory
 _MAX_WANTED = FILE_BYTES // 2 // BLOCK_BYTES  # blocks that are requested at once

@@ -26,6 +26,7 @@ from cachetools import LRUCache
 from videoload.errors import RewrittenError, UnreadableError, VideoError
 from videoload.storage.archives import ArchiveError, Member, Read, member_at, members
 from videoload.storage.paths import files_of
+from videoload.storage.video_file import VideoFile
 
 T = TypeVar("T")
 Prove = Callable[[str, int, int], Member | None]  # a member by its name, its place and its size
@@ -42,39 +43,12 @@ _RANGE = Struct("<qq")
 _FORM = b"1"  # of `Contents` as bytes
 
 
-class _OpenFile(Protocol):
-    def pread(self, length: int, at: int) -> bytes | memoryview: ...
-
-    def close(self) -> None: ...
-
-
-class File(Protocol):
-    """What is needed of a `VideoFile`."""
-
-    fetches: bool
-    has_version: bool
-    version: bytes
-    key: bytes
-
-    @property
-    def identity(self) -> bytes: ...
-
-    @property
-    def size(self) -> int: ...
-
-    def open(self) -> _OpenFile: ...
-
-    def prefetch(self, ranges: Iterable[tuple[int, int]]) -> None: ...
-
-    def check(self) -> None: ...
-
-
 class Kept(Protocol):
     """What was found out of the files below a root before: see `kept_rows`."""
 
-    def find(self, path: str, file: File, read: Callable[[bytes], T]) -> T | None: ...
+    def find(self, path: str, file: VideoFile, read: Callable[[bytes], T]) -> T | None: ...
 
-    def put(self, path: str, file: File, content: bytes) -> None: ...
+    def put(self, path: str, file: VideoFile, content: bytes) -> None: ...
 
     def version(self, path: str, wait: bool) -> bytes | None: ...
 
@@ -167,7 +141,7 @@ def _bytes(name: str) -> bytes:
 
 
 @contextmanager
-def reading(path: str, archive: File) -> Iterator[Read]:
+def reading(path: str, archive: VideoFile) -> Iterator[Read]:
     """Yield a reader of an archive. ``path``: for errors. Raises UnreadableError, StorageError,
     FileReplacedError."""
     near, near_at, latest, ahead = b"", 0, -1, 0
@@ -231,7 +205,7 @@ class Shards:
             known_in, member = self._proven.get(path, (b"", None))
         return member if known_in == identity else None
 
-    def find(self, path: str, archive: str, name: str, file: File, prove: Prove) -> Member:
+    def find(self, path: str, archive: str, name: str, file: VideoFile, prove: Prove) -> Member:
         """Return the member ``name`` of an archive. Raises UnreadableError, StorageError; and
         VideoError; but RewrittenError if the member was there before: that is no flaw of a thousand
         videos."""
@@ -249,7 +223,7 @@ class Shards:
         with self._lock:
             self._proven[path] = identity, member
 
-    def _look_up(self, path: str, archive: str, name: str, file: File, prove: Prove) -> Member:
+    def _look_up(self, path: str, archive: str, name: str, file: VideoFile, prove: Prove) -> Member:
         for found in self._contents(path, archive, file):
             if (place := found.find(name)) is None:
                 continue
@@ -272,12 +246,12 @@ class Shards:
             )
         raise VideoError(path, f"{where} {found.flaw}" if found.flaw else f"is not in {where}")
 
-    def contents(self, archive: str, file: File) -> Contents:
+    def contents(self, archive: str, file: VideoFile) -> Contents:
         """Return the members of an archive. Raises UnreadableError, StorageError,
         FileReplacedError."""
         return next(self._contents(archive, archive, file))
 
-    def _contents(self, path: str, archive: str, file: File) -> Iterator[Contents]:
+    def _contents(self, path: str, archive: str, file: VideoFile) -> Iterator[Contents]:
         """Yield the members of an archive, as known without a walk; then as a walk finds them."""
         with self._lock:
             known = self._known.get(archive)
@@ -315,7 +289,7 @@ class _Known(NamedTuple):
         return 1000 + len(self.contents.names) + len(self.contents.places)
 
 
-def prove(path: str, archive: File, name: str, at: int, size: int) -> Member | None:
+def prove(path: str, archive: VideoFile, name: str, at: int, size: int) -> Member | None:
     """Return the member ``name``, if its record is ``at``. Raises UnreadableError, StorageError."""
     with reading(path, archive) as read:
         return member_at(read, archive.size, name, at, size)

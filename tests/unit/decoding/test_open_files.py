@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from videoload.decoding.open_files import OpenFiles
-from videoload.storage.files import Folder, VideoFile
+from videoload.storage.files import Folder
+from videoload.storage.video_file import VideoFile
 
 MANY = 30  # visits after which it has been seen whether files are met again
 

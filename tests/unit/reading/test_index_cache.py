@@ -20,8 +20,9 @@ from videoload.reading.index import VideoIndex
 from videoload.reading.index_cache import IndexCache
 from videoload.reading.order import FrameTable
 from videoload.reading.placed_video import PlacedPackets
-from videoload.storage.files import LocalFile, VideoFile
+from videoload.storage.files import LocalFile
 from videoload.storage.kept_rows import KeptRows
+from videoload.storage.video_file import VideoFile
 
 PATHS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1)
 patient = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)

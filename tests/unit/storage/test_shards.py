@@ -16,9 +16,10 @@ from hypothesis import strategies as st
 
 from videoload.errors import FileReplacedError, RewrittenError, StorageError, VideoError
 from videoload.storage.archives import Read
-from videoload.storage.files import Folder, LocalFile, VideoFile, status_of
+from videoload.storage.files import Folder, LocalFile, status_of
 from videoload.storage.kept_rows import KeptRows
 from videoload.storage.shards import PLACE, Contents, contents
+from videoload.storage.video_file import VideoFile
 
 DRAW = random.Random(0)
 FILES = {"a.mp4": DRAW.randbytes(5000), "in/b.mp4": DRAW.randbytes(700), "./c.mp4": b"c" * 512}
