@@ -152,8 +152,8 @@ def test_a_forked_process_gets_nothing_of_a_reading_that_has_begun_and_the_paren
         readings = [iter(stream), stream.batches(0), stream.batches(0, info=True)]
         for batches in readings:
             next(batches)
-        queues = stream._readers.source.queues
-        wait_until(lambda: all(each.ready for each in queues.values()), 30 * SECOND)
+        clips = len(readings) * len(videos.catalog)
+        wait_until(lambda: sum(each.clips for each in client.workers) == clips, 60 * SECOND)
 
         def is_refused(step: Callable[[], object]) -> bool:
             try:

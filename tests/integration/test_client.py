@@ -6,11 +6,12 @@ import os
 import pickle
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.support.digests import digest
-from tests.support.processes import children_of
+from tests.support.processes import arena_bytes, children_of
 from tests.support.programs import Programs
 from tests.support.scrapes import get
 from tests.support.videos import Videos
@@ -104,10 +105,12 @@ def test_slots_that_do_not_fit_into_memory_are_refused_before_they_are_allocated
                 client.stream(videos.catalog, huge, 6, slots=slots)
         left = 40 * 10**6
         small = ClipSpec(frames=10, size=(200, 200), resize=200)  # 1.2 MB
-        held = [
-            client.stream(videos.catalog, small, size)._readers.source.memory for size in (1, 4, 7)
-        ]
-        assert [arena.slots for arena in held] == [8, 6, 4], "8, or three quarters of what is left"
+        found, held = list[int](), list[Any]()
+        for size in (1, 4, 7):
+            before = arena_bytes()
+            held.append(client.stream(videos.catalog, small, size))
+            found.append((arena_bytes() - before) // (size * 1_200_000))
+        assert found == [8, 6, 4], "8, or three quarters of what is left"
 
 
 def test_the_workers_of_a_dropped_client_end(videos: Videos) -> None:

@@ -126,7 +126,6 @@ def test_a_cell_that_runs_twice_and_ctrl_c_leave_nothing(
     program = programs.script(
         f"""
         import keras, os, videoload as vl
-        from videoload.client import directory_dataset
         cell = '''
         train, val = vl.video_dataset_from_directory(
             {str(videos.root)!r}, batch_size=2, frames=2, image_size=(16, 16), seed=1,
@@ -138,8 +137,8 @@ def test_a_cell_that_runs_twice_and_ctrl_c_leave_nothing(
         '''
         for _ in range(2):
             exec(cell.replace("\\n        ", "\\n"))
-        [client] = directory_dataset._clients.values()
-        print("pool", len(client.workers), "streams", train.videoload.stats().batches, flush=True)
+        stats = train.videoload.stats()
+        print("pool", len(stats.workers), "streams", stats.batches, flush=True)
         model.fit(train.repeat(), steps_per_epoch=100, epochs=10_000, verbose=0)
         """,
         imported="tensorflow",

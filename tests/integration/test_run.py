@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import videoload as vl
-from tests.support.processes import children_of
+from tests.support.processes import arena_maps, children_of
 from tests.support.programs import Programs
 from tests.support.videos import Videos, make_avi
 from tests.support.waiting import SECOND, wait_until
@@ -103,14 +103,14 @@ def test_a_run_that_is_left_or_whose_client_is_closed_leaves_nothing(
     catalog: vl.Catalog,
 ) -> None:
     with vl.Client(workers=1, cache=False) as client:
-        before = len(client._engine.streams.by_id)
+        before = len(arena_maps())
         client.run(COUNT, catalog)  # nobody reads it
         next(results := client.run(COUNT, catalog))
         next(other := client.run(vl.Report(), catalog))
         results.close()
         del results
         gc.collect()
-        wait_until(lambda: len(client._engine.streams.by_id) == before + 1, 30 * SECOND)
+        wait_until(lambda: len(arena_maps()) == before + 1, 30 * SECOND, "the memory of one run")
         assert len(texts(client.run(COUNT, catalog))) == len(catalog), "the client goes on"
         client.close()
         with pytest.raises(vl.ClosedError):

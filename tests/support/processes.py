@@ -51,6 +51,12 @@ def arena_maps(pid: int | str = "self") -> list[str]:
     return [line for line in maps_of(pid) if "memfd:videoload" in line]
 
 
+def arena_bytes() -> int:
+    """How much memory the arenas of this process take."""
+    ends = (line.split(maxsplit=1)[0].split("-") for line in arena_maps())
+    return sum(int(end, 16) - int(begin, 16) for begin, end in ends)
+
+
 def resident_mb() -> float:
     """Memory of this process, after collecting garbage."""
     gc.collect()

@@ -2,6 +2,7 @@
 
 import threading
 import time
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -64,10 +65,18 @@ def test_a_wait_ends_when_a_batch_comes_or_time_is_out() -> None:
 
 def test_a_consumer_that_never_waits_leaves_nothing_behind_at_each_batch() -> None:
     queue = ReaderQueue()
-    for step in range(2000):
-        queue.put(batch(step))
-        assert next_step(queue) == step
-        queue.handed_over()
-    assert queue._wakeup.qsize() <= 1
+
+    def pass_batches(count: int) -> None:
+        for step in range(count):
+            queue.put(batch(step))
+            assert next_step(queue) == step
+            queue.handed_over()
+
+    pass_batches(10)
+    tracemalloc.start()
+    pass_batches(2000)
+    grown_bytes, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert grown_bytes < 2000
     queue.put(batch(7))
     assert [next_step(queue, 20), next_step(queue)] == [7, None]

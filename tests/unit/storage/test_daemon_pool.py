@@ -57,7 +57,7 @@ def test_where_no_thread_can_be_started_the_storage_is_to_blame_and_no_video(
 def test_no_more_threads_are_started_than_are_needed_or_allowed(pool: DaemonPool) -> None:
     for _ in range(5):
         pool.start(lambda: None).result(TIMEOUT_S)
-        wait_until(lambda: not pool._running, TIMEOUT_S)
+        wait_until(lambda: pool.jobs == 0, TIMEOUT_S)
     assert running() == 1
     gate = threading.Event()
     began: list[int] = []
