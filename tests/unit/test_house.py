@@ -15,6 +15,8 @@ from tests.support.waiting import SECOND
 
 pytestmark = pytest.mark.xdist_group("house")  # the sources are read once
 HOUSE = Path(videoload.__file__).parent
+TESTS = Path(__file__).parent
+BESIDE_THE_PACKAGE = {"services"}
 
 
 @cache
@@ -48,6 +50,13 @@ def test_packages_are_two_levels_deep_and_open_with_a_docstring_alone() -> None:
         if file.name == "__init__.py" and len(file.parts) == 2:
             only = ast.get_docstring(tree) and len(tree.body) == 1
             assert only, f"{file} says what the package is for: move its code into a named file"
+
+
+def test_unit_tests_stand_in_a_folder_for_each_package() -> None:
+    packages = {file.parts[0] for file in files() if len(file.parts) == 2}
+    folders = {file.parent.name for file in TESTS.glob("*/test_*.py")} - BESIDE_THE_PACKAGE
+    assert folders <= packages, "a test stands in the folder of the package that it tests"
+    assert packages <= folders, "each package has unit tests"
 
 
 def test_no_file_is_a_drawer() -> None:
