@@ -15,11 +15,11 @@ from tests.support.scrapes import get
 from tests.support.videos import Videos
 from tests.support.waiting import SECOND
 from videoload import Client, ClipSpec
+from videoload.client import last_batch
+from videoload.client.page import as_json, page
 from videoload.engine.snapshots import record_of
 from videoload.engine.stats import StreamRecord, StreamStats, Totals, WorkerStats
 from videoload.errors import BadVideo
-from videoload.pages import last_batch
-from videoload.pages.page import as_json, page
 from videoload.wire.metrics_port import Answer, MetricsPort
 
 pytest.importorskip("prometheus_client")

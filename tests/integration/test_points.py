@@ -9,8 +9,8 @@ import pytest
 from tests.support import spots
 from tests.support.thorough import either, rest_nightly
 from videoload import Boxes, Catalog, ClipSpec, Points, decode_serially
+from videoload.client import contact_sheet
 from videoload.clips.sample_spec import one_clip
-from videoload.pages import contact_sheet
 
 HOW: dict[str, Any] = {"batch_size": 4, "shuffle": True, "seed": 3, "drop_remainder": False}
 SPECS: dict[str, dict[str, Any]] = {

@@ -9,8 +9,8 @@ from tests.support.programs import Programs
 from tests.support.videos import Videos
 from tests.support.waiting import SECOND
 from videoload import Client, ClipSpec, decode_serially
+from videoload.client import contact_sheet
 from videoload.clips.sample_spec import one_clip
-from videoload.pages import contact_sheet
 from videoload.tools.cli_videos import parse_clip
 
 Image = pytest.importorskip("PIL.Image")

@@ -7,11 +7,11 @@ import time
 import weakref
 from collections.abc import Iterable
 
+from videoload.client.live_page import LivePage
 from videoload.engine import metrics
 from videoload.engine.engine import Engine
 from videoload.engine.readers import StreamReaders
 from videoload.errors import VideoloadError
-from videoload.pages.live_page import LivePage
 from videoload.wire.metrics_port import Metric, MetricsPort, address_of
 
 _HEALTHY_S = 5.0  # The I/O thread takes a turn within milliseconds.

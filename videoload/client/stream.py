@@ -303,7 +303,7 @@ class Stream(Generic[C]):
             VideoloadError: Pillow is not installed, or the file cannot be written; or an error of
                 the stream, as in `batches`.
         """
-        from videoload.pages import contact_sheet
+        from videoload.client import contact_sheet
 
         spec = self._readers.spec
         contact_sheet.check(os.fspath(path), spec)

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from videoload import open as open_video
+from videoload.client.page import page, picture
 from videoload.errors import VideoloadError, count, named
-from videoload.pages.page import page, picture
 from videoload.storage import new_files
 from videoload.storage.new_files import new_file, writing
 from videoload.tools import advice
@@ -38,7 +38,11 @@ def write(
 
     Raises VideoloadError if the file cannot be written.
     """
-    text = page("report", _content(rows, segments, name, copies, _Pictures(root, tick)))
+    text = page(
+        "report",
+        _content(rows, segments, name, copies, _Pictures(root, tick)),
+        Path(__file__).parent,
+    )
     with writing(file), new_file(file) as out:
         out.write(text.encode())
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from videoload.pages.live_page import may_see_all
+from videoload.client.live_page import may_see_all
 
 
 @pytest.mark.parametrize(

@@ -11,10 +11,10 @@ from weakref import ref
 import numpy as np
 import numpy.typing as npt
 
+from videoload.client.contact_sheet import check_drawable, marked, rows_of
+from videoload.client.page import picture
 from videoload.engine.readers import StreamReaders
 from videoload.errors import SpecError, named
-from videoload.pages.contact_sheet import check_drawable, marked, rows_of
-from videoload.pages.page import picture
 from videoload.plan.batches import BatchWithInfo
 
 _CLIPS, _FRAMES, _SIDE = 8, 4, 160  # that are shown, and the longer side of a frame at most

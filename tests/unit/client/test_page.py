@@ -4,6 +4,7 @@ import base64
 import io
 import json
 import re
+from pathlib import Path
 
 import av
 import numpy as np
@@ -13,16 +14,19 @@ from hypothesis import strategies as st
 
 from tests.support.thorough import either
 from videoload import ClipSpec, SpecError
+from videoload.client.contact_sheet import check_drawable
+from videoload.client.page import as_json, page, picture
 from videoload.clips.sample_spec import one_clip
-from videoload.pages.contact_sheet import check_drawable
-from videoload.pages.page import as_json, page, picture
+from videoload.tools import scan_report
+
+REPORT = Path(scan_report.__file__).parent
 
 
 @settings(max_examples=either(10, 100))
 @example("</script><!--<script>")
 @given(st.text())
 def test_no_text_ends_the_element_that_the_data_stands_in(text: str) -> None:
-    shown = page("report", {"name": text})
+    shown = page("report", {"name": text}, REPORT)
     found = re.search(r'<script type="application/json" id="data">(.*?)</script>', shown, re.S)
     assert found
     assert json.loads(found[1]) == {"name": text}
@@ -35,9 +39,10 @@ def test_a_name_that_is_no_utf8_is_told_by_its_escapes() -> None:
     }
 
 
-@pytest.mark.parametrize("name", ["report", "live"])
-def test_a_page_is_one_file_that_may_fetch_nothing_from_elsewhere(name: str) -> None:
-    shown = page(name)
+@pytest.mark.parametrize(
+    "shown", [page("live"), page("report", None, REPORT)], ids=["live", "report"]
+)
+def test_a_page_is_one_file_that_may_fetch_nothing_from_elsewhere(shown: str) -> None:
     assert "default-src 'none'" in shown
     assert "/* shared" not in shown
     assert not re.search(r"""(src|href)=["']?(https?:)?//""", shown)

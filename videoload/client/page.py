@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import base64
 from fractions import Fraction
-from importlib import resources
+from pathlib import Path
 from typing import Any
 
 import av
@@ -16,15 +16,15 @@ import numpy as np
 import numpy.typing as npt
 from av.video.frame import VideoFrame
 
+_HERE = Path(__file__).parent
 _QUALITY = 7  # of JPEG, 2 is the best and 31 the worst: 3 kB for 96x72
 
 
-def page(name: str, data: object = None) -> str:
-    """Return the page ``name``, with ``data`` for its script."""
-    files = resources.files(__package__)
-    text = files.joinpath(f"{name}.html").read_text("utf-8")
+def page(name: str, data: object = None, folder: Path = _HERE) -> str:
+    """Return the page ``name`` of a folder, with ``data`` for its script."""
+    text = (folder / f"{name}.html").read_text("utf-8")
     for mark, file in (("/* shared style */", "style.css"), ("/* shared script */", "shared.js")):
-        text = text.replace(mark, files.joinpath(file).read_text("utf-8"))
+        text = text.replace(mark, (_HERE / file).read_text("utf-8"))
     # A "<" could end the element that the data stands in.
     return text.replace("/* data */", as_json(data).replace("<", "\\u003c"))
 

@@ -17,11 +17,11 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 from weakref import WeakKeyDictionary, ref
 
+from videoload.client.last_batch import LastBatch
+from videoload.client.page import as_json, page
 from videoload.engine.engine import Engine
 from videoload.engine.readers import StreamReaders
 from videoload.engine.snapshots import ClientRecord, packed, without_paths
-from videoload.pages.last_batch import LastBatch
-from videoload.pages.page import as_json, page
 from videoload.wire.addresses import is_local
 from videoload.wire.metrics_port import Answer
 
