@@ -2,10 +2,13 @@
 is made."""
 
 import csv
+import json
 import os
 import re
 import shutil
 import signal
+from collections import Counter
+from collections.abc import Iterator
 from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path
@@ -14,8 +17,10 @@ import av
 import numpy as np
 import pytest
 
+from tests.support.object_server import ObjectServer
 from tests.support.processes import children_of
 from tests.support.programs import Programs
+from tests.support.servers import objects
 from tests.support.thorough import rest_nightly
 from tests.support.videos import Videos, make_avi
 from tests.support.waiting import SECOND, wait_until
@@ -202,6 +207,36 @@ def test_its_csv_numbers_the_classes_as_the_folder_does(
     assert found.targets is None
     kept = catalog.subset([video for video in range(3) if catalog.classes[video] != bad])
     assert (found.paths, found.labels.tolist()) == (kept.paths, kept.labels.tolist())
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ObjectServer]:
+    folder = tmp_path_factory.mktemp("served")
+    for name in ("a", "b"):
+        make_avi(folder / f"x/{name}.avi", frames=12)
+    with objects(folder, "x/a.avi") as made:
+        yield made
+
+
+def test_a_scan_below_a_url_decodes_what_changed_and_nothing_else(
+    server: ObjectServer, tmp_path: Path
+) -> None:
+    out, journal = tmp_path / "found.csv", tmp_path / "found.csv.progress"
+    catalog = Catalog(["x/a.avi", "x/b.avi", "x/gone.avi"], root=server.url)
+
+    def decoded() -> Counter[str]:
+        before = journal.read_text() if journal.exists() else ""
+        scan(catalog, processes=1, output=out)
+        lines = journal.read_text().removeprefix(before).splitlines()
+        return Counter(row["row"] for row in map(json.loads, lines) if "row" in row)
+
+    assert decoded() == {"x/a.avi": 1, "x/b.avi": 1, "x/gone.avi": 1}
+    assert decoded() == {"x/gone.avi": 1}, "it may be back"
+    make_avi(server.folder / "x/a.avi", frames=20)
+    assert decoded() == {"x/a.avi": 1, "x/gone.avi": 1}
+    assert {path: row["frames"] for path, row in read(out).items()} == {
+        "x/a.avi": "20", "x/b.avi": "12",
+    }  # fmt: skip
 
 
 def test_the_rows_of_another_folder_are_not_replaced(tmp_path: Path) -> None:

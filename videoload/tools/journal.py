@@ -67,7 +67,10 @@ class Journal:
         tables = [*tables]
         there = None if file.exists() else next(filter(Path.exists, [*tables, *others]), None)
         if there is not None:
-            raise VideoloadError(f"{there} exists, and {file.name} does not: write elsewhere")
+            raise VideoloadError(
+                f"{there} exists, and {file.name} does not, which lists our results: write "
+                "elsewhere, or move it away"
+            )
         file.parent.mkdir(parents=True, exist_ok=True)
         self._raw = continued(file)
         try:
@@ -83,7 +86,9 @@ class Journal:
         try:
             fcntl.flock(self._raw, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            raise VideoloadError(f"another process writes there: {self.file} is locked") from None
+            raise VideoloadError(
+                f"another process writes there: {self.file} is locked; wait, or write elsewhere"
+            ) from None
         self._raw.seek(0)
         *lines, cut_off = self._raw.readall().split(b"\n")
         self._whole = sum(len(line) + 1 for line in lines)
