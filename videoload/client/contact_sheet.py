@@ -24,7 +24,7 @@ from videoload.clips.clip_spec import ClipSpec, clip_shape, is_padded
 from videoload.clips.sample_spec import SampleSpec, Shape, with_shape
 from videoload.errors import SpecError, VideoloadError, count, named
 from videoload.plan.batches import BatchWithInfo
-from videoload.storage.new_files import new_file
+from videoload.storage.new_files import new_file, writing
 from videoload.storage.paths import parts_of
 
 if TYPE_CHECKING:
@@ -36,13 +36,8 @@ _MARGIN, _GAP, _LINE, _FONT = 8, 2, 15, 12
 _TEXT = 260  # Pixels for the label and file beside a row.
 # Of points and boxes, by their number.
 _COLORS = [
-    (255, 60, 60),
-    (60, 220, 60),
-    (80, 140, 255),
-    (255, 220, 0),
-    (255, 0, 255),
-    (0, 230, 230),
-]
+    (255, 60, 60), (60, 220, 60), (80, 140, 255), (255, 220, 0), (255, 0, 255), (0, 230, 230),
+]  # fmt: skip
 _WIDEST = 4096  # If the frames of a row are wider, they are scaled down.
 
 Floats = npt.NDArray[np.float32]
@@ -105,11 +100,8 @@ def save(
     if not rows:
         raise VideoloadError("there is no batch to show")
     file = Path(path)
-    try:
-        with new_file(file) as out:
-            sheet(rows, title(rows, spec)).save(out, "PNG")
-    except OSError as error:
-        raise VideoloadError(f"cannot write {file}: {error.strerror or error}") from None
+    with writing(file), new_file(file) as out:
+        sheet(rows, title(rows, spec)).save(out, "PNG")
     return len(rows)
 
 

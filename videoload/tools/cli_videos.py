@@ -114,7 +114,6 @@ def scan(
     from videoload.tools import advice
     from videoload.tools import scan as scanning
     from videoload.tools import scan_report as report
-    from videoload.tools import scan_table as tables
 
     catalog = sources.load(videos, root, chain, table)
     if html is not None:
@@ -144,9 +143,9 @@ def scan(
 
             report.write(html, rows, segments, str(catalog.root), folder, copies, tick)
     if json:
-        tables.print_rows(rows)
+        report.print_rows(rows)
     else:
-        tables.print_scan(rows, segments, output, folder, copies, every=every)
+        report.print_scan(rows, segments, output, folder, copies, every=every)
     if strict and any(row.damage for row in rows):
         raise typer.Exit(1)
 

@@ -1,7 +1,8 @@
-"""The page of a scan: what it counts, names and leaves out."""
+"""The results of a scan: what its page and its summary count, name and leave out."""
 
 import json
 import re
+from dataclasses import asdict
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Any
@@ -89,3 +90,36 @@ def test_a_set_of_one_aspect_and_one_frame_is_a_bar_that_says_so() -> None:
     one = page_of([row("a", frames=1)])["tiles"]
     assert ["1", "frame"] in one
     assert ["1", "file good"] in one
+
+
+# On a terminal, and for programs
+
+
+def test_rows_for_programs_have_every_field(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [row("a, b.avi"), row("c", damage="cut")]
+    report.print_rows(rows)
+    assert json.loads(capsys.readouterr().out) == [asdict(each) for each in rows]
+
+
+def test_control_characters_of_names_do_not_reach_the_terminal(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    rows = [
+        row("a\x1b[2J\x9b.avi", "run\x07", codec="h264"),
+        row("b.avi", "run\x07", damage="\x1b]0;title\x07"),
+        row("c.avi", "walk"),
+        *(row(f"{i}.avi", "run\x07", key_frames=1, frames=900) for i in range(3)),
+    ]
+    report.print_scan(rows, rows, None, None, every=True)
+    shown = capsys.readouterr().out
+    assert not any(
+        ord(letter) < 32 or 127 <= ord(letter) < 160 for letter in shown if letter != "\n"
+    )
+    assert r"a\x1b[2J\x9b.avi" in shown
+    assert r"5 of run\x07, 1 of walk" in shown
+
+
+def test_a_summary_has_the_buckets_of_segments_not_of_files() -> None:
+    segments = [row("a", start=0, end=9), row("a", start=9, end=39)]
+    lines = report.scan_summary([row("a")], segments, None, None)
+    assert "  buckets=(9, 30)  # padding 0%" in lines
