@@ -119,19 +119,19 @@ class Journal:
             return ""
         return f"{table} was changed since it was written"
 
-    def keep(self, marks: Mapping[str, Provenance]) -> list[str]:
+    def keep(self, provenances: Mapping[str, Provenance]) -> list[str]:
         """Forget rows whose provenance is another one by now. Returns their names, sorted."""
         others = [
-            name for name, mark in marks.items()
-            if name in self.rows and not mark.holds(self.rows[name])
+            name for name, provenance in provenances.items()
+            if name in self.rows and not provenance.holds(self.rows[name])
         ]  # fmt: skip
         for name in others:
             del self.rows[name]
         return sorted(others)
 
-    def add(self, name: str, mark: Provenance, **found: Any) -> None:
+    def add(self, name: str, provenance: Provenance, **found: Any) -> None:
         """Write a row that is done. Raises OSError."""
-        entry = {"row": name, **mark._asdict(), **found}
+        entry = {"row": name, **provenance._asdict(), **found}
         if self.rows.get(name) != entry:  # else only its files were deleted
             self.rows[name] = entry
             self._append(entry)

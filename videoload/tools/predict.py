@@ -29,7 +29,7 @@ from videoload.plan.batches import BatchInfo
 from videoload.plan.windows import windows_of
 from videoload.tools.evaluation import Average, check_inputs, scores_of
 from videoload.tools.predict_windows import FileScores, Ints, Layout, Scores, Stitcher, Windows
-from videoload.tools.provenance import marks_of, weights_digest
+from videoload.tools.provenance import provenances_of, weights_digest
 from videoload.tools.results import Results, Target, WindowTable, row_names, segment_of
 
 _log = Log(__name__)
@@ -143,8 +143,8 @@ def predict(
     counts, _ = windows_of(stream.catalog, spec, range(len(catalog)))
     scoring = _Scoring(stream, Layout(counts, run), score, batch_size)
     names = row_names(catalog)
-    marks = marks_of(client if kept else None, catalog, spec, names, of_model)
-    results = Results(to_csv, to_npy, _settings(stream, average), table, marks)
+    provenances = provenances_of(client if kept else None, catalog, spec, names, of_model)
+    results = Results(to_csv, to_npy, _settings(stream, average), table, provenances)
     try:
         rows = [row for row in np.flatnonzero(counts).tolist() if results.lacks(row)]
         done, with_nan = Predictions([], [], {}), []

@@ -22,14 +22,14 @@ from videoload.tools.journal import Provenance
 _CALLS = ("predict_on_batch", "forward", "__call__")  # methods that are what a model is called by
 
 
-def marks_of(
+def provenances_of(
     client: Client | None,
     catalog: Catalog,
     spec: ClipSpec,
     names: Sequence[str],
     model: str | None,
 ) -> dict[str, Provenance]:
-    """The mark of each row of a catalog, by its name. Without a client, no results are kept."""
+    """Return the provenance of each row, by its name. Without a client, no results are kept."""
     if client is None:
         return dict.fromkeys(names, Provenance(None))
     found, row_of, files = {}, rows_for_workers(catalog, one_clip(spec)), dict[str, int]()

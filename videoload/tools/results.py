@@ -101,14 +101,16 @@ class ResultFiles:
         """Whether the results of a row are there."""
         return name in self.journal.rows and all(map(Path.exists, self._files([name])))
 
-    def write(self, name: str, scores: FileScores, mark: Provenance, table: WindowTable) -> None:
+    def write(
+        self, name: str, scores: FileScores, provenance: Provenance, table: WindowTable
+    ) -> None:
         """Write the results of a row, and then its line in the journal. Raises OSError,
         SpecError."""
         for file, write in zip(self._files([name]), self._writers.values(), strict=True):
             file.parent.mkdir(parents=True, exist_ok=True)
             with new_file(file, alone=True) as out:
                 write(out, scores)
-        self.journal.add(name, mark, **({"lines": table.lines(scores)} if self.table else {}))
+        self.journal.add(name, provenance, **({"lines": table.lines(scores)} if self.table else {}))
 
     def drop(self, name: str) -> None:
         """There are none of a row. Raises OSError."""
@@ -130,11 +132,11 @@ class Results:
 
     def __init__(
         self, to_csv: Target, to_npy: Target, settings: Mapping[str, str], table: WindowTable,
-        marks: Mapping[str, Provenance],
+        provenances: Mapping[str, Provenance],
     ) -> None:  # fmt: skip
-        """Begin, or resume. ``marks``: of the rows of a catalog, by their names. Raises
+        """Begin, or resume. ``provenances``: of the rows of a catalog, by their names. Raises
         VideoloadError if there are results of other windows, or nothing can be written."""
-        self._marks, self._names, self._lines = marks, (names := [*marks]), table
+        self._provenances, self._names, self._lines = provenances, (names := [*provenances]), table
         self._places: list[ResultFiles] = []
         job = {"job": "predict", **settings}
         with_table = {**job, "top": str(table.top), "names": repr(tuple(table.classes))}
@@ -162,7 +164,7 @@ class Results:
         """Results that are not those of their row any more are none."""
         others = set[str]()
         for place in self._places:
-            for name in place.journal.keep(self._marks):
+            for name in place.journal.keep(self._provenances):
                 place.drop(name)
                 others.add(name)
         say_again(others)
@@ -181,7 +183,7 @@ class Results:
                 if scores is None:
                     place.drop(name)
                 elif not place.has(name):
-                    place.write(name, scores, self._marks[name], self._lines)
+                    place.write(name, scores, self._provenances[name], self._lines)
 
     def finish(self) -> None:
         """The run ends, perhaps before all rows are done. Raises VideoloadError."""

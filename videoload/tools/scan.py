@@ -188,7 +188,7 @@ class ScanTable:
     def __init__(self, file: Path) -> None:
         """Begin, or resume. Raises VideoloadError if a file is there that no scan has written."""
         self.file, self.bad, self.classes = file, bad_file(file), classes_file(file)
-        self._marks: dict[str, Provenance] = {}
+        self._provenances: dict[str, Provenance] = {}
         with writing(file):
             progress = file.with_name(f"{file.name}.progress")
             tables = self.file, self.bad, self.classes
@@ -199,12 +199,12 @@ class ScanTable:
         those of another folder."""
         code = xxh3_64_hexdigest(f"{ffmpeg_versions()} {code_digest()}".encode())
         files = identities_of(root, labels)
-        self._marks = {
+        self._provenances = {
             path: Provenance(code if file else None, file) for path, file in files.items()
         }
         rows = self._journal.rows
         others = [path for path in rows if path not in labels]
-        again = self._journal.keep(self._marks)
+        again = self._journal.keep(self._provenances)
         found = {path: rows[path]["found"] for path in labels if path in rows}
         if others and not found:
             raise VideoloadError(
@@ -218,7 +218,7 @@ class ScanTable:
     def add(self, path: str, found: Facts) -> None:
         """Keep what was found of a file, at once. Raises VideoloadError."""
         with writing(self._journal.file):
-            self._journal.add(path, self._marks[path], found=found)
+            self._journal.add(path, self._provenances[path], found=found)
 
     def finish(self, rows: Iterable[ScanRow], catalog: Catalog) -> None:
         """Write the tables: these rows, in this order, and the classes if they are needed. Raises

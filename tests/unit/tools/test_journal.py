@@ -11,7 +11,7 @@ from videoload.errors import VideoloadError
 from videoload.tools.journal import Journal, Provenance
 
 JOB = {"hop": "8", "seed": "1"}
-MARK = Provenance("a model", 5)
+KNOWN = Provenance("a model", 5)
 
 
 @contextmanager
@@ -23,15 +23,15 @@ def opened(file: Path, *tables: Path, job: dict[str, str] = JOB) -> Iterator[Jou
 def test_a_line_counts_if_it_is_whole(tmp_path: Path) -> None:
     file = tmp_path / "new" / "journal"
     with opened(file) as journal:
-        journal.add("1", MARK)
-        journal.add("2", MARK)
+        journal.add("1", KNOWN)
+        journal.add("2", KNOWN)
     data = file.read_bytes()
     seen = set()
     for length in range(len(data) + 1):
         file.write_bytes(data[:length])
         with opened(file) as again:
             known = [*again.rows]
-            again.add("9", MARK)
+            again.add("9", KNOWN)
         seen.add(tuple(known))
         with opened(file) as last:
             assert [*last.rows] == [*known, "9"]
@@ -52,7 +52,7 @@ def test_one_process_at_a_time_writes_and_another_job_is_refused_by_what_differs
 ) -> None:
     file = tmp_path / "lines"
     with opened(file) as journal:
-        journal.add("a", MARK)
+        journal.add("a", KNOWN)
         with pytest.raises(VideoloadError, match="lines"), opened(file):
             pass
     before = file.read_bytes()
@@ -72,20 +72,20 @@ def test_a_disk_that_is_full_in_the_middle_of_a_line_takes_no_other_line_along(
 ) -> None:
     file = tmp_path / "journal"
     with opened(file) as journal:
-        journal.add("1", MARK)
+        journal.add("1", KNOWN)
         size = file.stat().st_size
         with limited_files(size + 5), pytest.raises(OSError, match="too large"):
-            journal.add("2", MARK)
+            journal.add("2", KNOWN)
         assert file.stat().st_size == size + 5
-        journal.add("3", MARK)
+        journal.add("3", KNOWN)
     with opened(file) as again:
         assert [*again.rows] == ["1", "3"]
 
 
 @pytest.mark.parametrize(
-    ("mark", "is_same"),
+    ("provenance", "is_same"),
     [
-        (MARK, True),
+        (KNOWN, True),
         (Provenance("a model"), True),  # the file cannot be read now
         (Provenance("another", 5), False),
         (Provenance(None, 5), False),
@@ -94,12 +94,12 @@ def test_a_disk_that_is_full_in_the_middle_of_a_line_takes_no_other_line_along(
     ],
 )
 def test_a_row_counts_if_its_code_and_its_file_are_the_same(
-    mark: Provenance, is_same: bool, tmp_path: Path
+    provenance: Provenance, is_same: bool, tmp_path: Path
 ) -> None:
     with opened(tmp_path / "journal") as journal:
-        journal.add("a", MARK, found=[1])
+        journal.add("a", KNOWN, found=[1])
     with opened(tmp_path / "journal") as again:
-        assert again.keep({"a": mark, "b": mark}) == ([] if is_same else ["a"])
+        assert again.keep({"a": provenance, "b": provenance}) == ([] if is_same else ["a"])
         assert ("a" in again.rows) is is_same
 
 

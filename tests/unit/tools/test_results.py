@@ -14,7 +14,7 @@ from videoload.tools.journal import Provenance
 from videoload.tools.predict_windows import FileScores
 from videoload.tools.results import TABLE_HEAD, Results, WindowTable, row_names
 
-HOW, TABLE, MARK = {"hop": "8"}, WindowTable(1, ("x", "y")), Provenance("a model", 5)
+HOW, TABLE, KNOWN = {"hop": "8"}, WindowTable(1, ("x", "y")), Provenance("a model", 5)
 NAMES = [f"{row}.avi" for row in range(4)]
 PLACES = {"table": "all.csv", "tables": "each", "arrays": "npy"}
 
@@ -26,12 +26,12 @@ def scores(row: int) -> FileScores:
 
 def run(
     folder: Path, rows: int = 4, places: str = "table arrays", names: list[str] = NAMES,
-    mark: Provenance = MARK, bad: str = "1.avi",
+    provenance: Provenance = KNOWN, bad: str = "1.avi",
 ) -> list[int]:  # fmt: skip
     """Do what is missing of the first rows, of which one is bad. Returns what was done."""
     to_csv = next((folder / PLACES[p] for p in ("table", "tables") if p in places.split()), None)
     to_npy = folder / "npy" if "arrays" in places else None
-    results = Results(to_csv, to_npy, HOW, TABLE, dict.fromkeys(names, mark))
+    results = Results(to_csv, to_npy, HOW, TABLE, dict.fromkeys(names, provenance))
     try:
         lack = [row for row in range(len(names)) if results.lacks(row)]
         done = [row for row in lack[: rows + (bad in names)] if names[row] != bad]
@@ -133,9 +133,9 @@ def test_results_of_another_spec_are_refused_by_what_differs(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("places", ["table", "tables arrays"])
 @pytest.mark.parametrize(
-    ("mark", "is_same"),
+    ("provenance", "is_same"),
     [
-        (MARK, True),
+        (KNOWN, True),
         (Provenance("a model"), True),  # the file cannot be read now
         (Provenance("another", 5), False),
         (Provenance(None, 5), False),
@@ -144,13 +144,13 @@ def test_results_of_another_spec_are_refused_by_what_differs(tmp_path: Path) -> 
     ],
 )
 def test_a_row_of_another_model_or_file_or_box_is_done_again(
-    places: str, mark: Provenance, is_same: bool, tmp_path: Path
+    places: str, provenance: Provenance, is_same: bool, tmp_path: Path
 ) -> None:
     run(tmp_path, places=places)
     before = found(tmp_path)
-    assert run(tmp_path, places=places, mark=mark) == ([] if is_same else [0, 2, 3])
+    assert run(tmp_path, places=places, provenance=provenance) == ([] if is_same else [0, 2, 3])
     assert (found(tmp_path) == before) is is_same
-    run(tmp_path, 0, places, mark=Provenance("a third", 5), bad="0.avi")
+    run(tmp_path, 0, places, provenance=Provenance("a third", 5), bad="0.avi")
     rows = {name for name in found(tmp_path) if name.endswith((".npy", ".avi.csv"))}
     assert not rows, "no result of another model stays, also where the run is stopped"
 
