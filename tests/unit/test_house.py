@@ -3,6 +3,7 @@ rest is here. No rule has a list of files: a file may move, be split or be merge
 
 import ast
 import builtins
+import re
 import subprocess
 import sys
 from functools import cache
@@ -158,3 +159,15 @@ def test_only_storage_and_listings_know_archives() -> None:
                 node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)
             ]
             assert not [name for name in modules if name.endswith((".archives", ".shards"))], path
+
+
+def test_tools_touch_nothing_private_of_another_package() -> None:
+    """What they may import stands in pyproject.toml, with a reason for each inner module."""
+    allowed = {"_replace", "_asdict", "_exit", "_flatten_layers"}  # of Python, and of Keras
+    for file, tree in files().items():
+        for node in ast.walk(tree) if file.parts[0] == "tools" else ():
+            if isinstance(node, ast.Attribute) and re.fullmatch(r"_[a-z]\w*", node.attr):
+                owner = node.value.id if isinstance(node.value, ast.Name) else ""
+                assert owner in ("self", "cls") or node.attr in allowed, (
+                    f"{file} uses .{node.attr}: have its owner offer what you need"
+                )
