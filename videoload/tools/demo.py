@@ -64,7 +64,7 @@ def run(
     `videoload.tools.cli.demo`. Raises VideoloadError, and OSError."""
     console = Console(emoji=False, highlight=False, soft_wrap=True)
     if output is not None and videos is not None:
-        raise SpecError("output= is for generated videos: leave it out with your own")
+        raise SpecError("--output is for generated videos: leave it out with --videos")
     if output is not None and output.exists() and (not output.is_dir() or any(output.iterdir())):
         raise SpecError(f"{output} is not an empty folder: choose another one for the videos")
     with tempfile.TemporaryDirectory(prefix="videoload-") as temporary, silent(quarantine, tfdata):

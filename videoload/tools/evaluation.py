@@ -164,7 +164,8 @@ def evaluate(
             scores = np.asarray(score(clips, info.path, mask), np.float64)
             if (wrong := np.isnan(scores.reshape(len(scores), -1)).any(axis=1)).any():
                 raise VideoloadError(
-                    f"the model gives NaN for a clip of {named(info.path[wrong.argmax()])}"
+                    f"the model gives NaN for a clip of {named(info.path[wrong.argmax()])}: a mean "
+                    "needs numbers; vl.predict keeps NaN as it is"
                 )
             _has_classes(truth, catalog, scores)  # hours before the end
             yield info.video, scores
@@ -220,7 +221,8 @@ def judged(found: Evaluation, truth: npt.NDArray[Any], catalog: Catalog) -> Eval
     numbers = own.reshape(len(own), -1).astype(np.float64)
     if width != numbers.shape[1]:
         raise SpecError(
-            f"the model returns {width} numbers for a clip, and a target has {numbers.shape[1]}"
+            f"the model returns {width} numbers for a clip, and a target has {numbers.shape[1]}: "
+            "it must return one for each"
         )
     hot = truth.ndim == 2 and truth.shape[1] > 1 and bool(np.isin(truth, (0, 1)).all())
     names = catalog.classes if hot and len(catalog.classes) == width else ()

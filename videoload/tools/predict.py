@@ -185,7 +185,7 @@ def _dense(clip: ClipSpec, average: Average | None) -> ClipSpec:
     for is_wrong, why in (
         (bool(shapes), f"shows windows of one shape, and clips have several by {shapes}: leave it "
          "out; vl.evaluate has scores of such clips"),
-        (clip.audio_rate is not None, "shows windows without their sound: leave sound out"),
+        (clip.audio_rate is not None, "shows windows without their audio: leave audio_rate= out"),
         (crops_of(clip) > 1 or clip.views > 1,
          f'takes one row of a window: leave crop="{clip.crop}" and views= out'),
         (clip.edges is not None and average is not None,

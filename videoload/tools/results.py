@@ -62,7 +62,8 @@ class WindowTable(NamedTuple):
         count = file.scores.shape[1]
         if self.are_given and len(self.classes) != count:
             raise SpecError(
-                f"classes= has {len(self.classes)} names, and the model gives {count} scores"
+                f"classes= has {len(self.classes)} names, and the model gives {count} scores: give "
+                "a name for each, or none"
             )
         known = self.classes if len(self.classes) == count else map(str, range(count))
         path, names = escaped(file.path), list(map(escaped, known))
