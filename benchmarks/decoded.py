@@ -12,7 +12,7 @@ def decoded_share(work: Work) -> float:
     """Of the pictures from a key frame to the last one of a clip, as the headers tell."""
     decoder, every, decoded = Decoder(work.root), 0, 0
     for item in work.distinct:
-        order = decoder.index(work.files[item.file].path).order
+        order = decoder.videos.index(work.files[item.file].path).order
         for group, ordinals in groupby(work.clip.ordinals(item.start), order.group_of):
             wanted = set(ordinals)
             packets = range(order.start(group).packet, max(map(order.packet, wanted)) + 1)

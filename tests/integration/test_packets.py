@@ -162,7 +162,7 @@ def test_small_packets_are_read_in_few_reads_each_with_a_sign_of_life(
         return pread(file, length, at)
 
     monkeypatch.setattr(os, "pread", read)
-    Decoder(tmp_path).info(path.name, lambda: seen.append("tick"))
+    Decoder(tmp_path).videos.info(path.name, lambda: seen.append("tick"))
     between = "".join(each[0] for each in seen).split("t")
     assert max(map(len, between)) <= 2
     assert seen.count("read") < 30

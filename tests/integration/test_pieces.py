@@ -203,11 +203,11 @@ def test_a_bad_piece_is_named(copy: Path, root: Path, client: Client, spoil: Any
 def test_a_recording_with_another_piece_has_another_fingerprint(copy: Path) -> None:
     [path] = Catalog.from_folder(copy, chain=CHAIN, label=None).paths
     decoder = Decoder(copy)
-    found = decoder.fingerprint(path)
-    decoder.info(path, lambda: None)  # its pieces are known
-    assert decoder.fingerprint(path) == decoder.fingerprint(path) == found
+    found = decoder.videos.fingerprint(path)
+    decoder.videos.info(path, lambda: None)  # its pieces are known
+    assert decoder.videos.fingerprint(path) == decoder.videos.fingerprint(path) == found
     make_avi(copy / "run/4.avi", frames=12, seed=1)
-    assert decoder.fingerprint(path) not in (found, 0)
+    assert decoder.videos.fingerprint(path) not in (found, 0)
 
 
 def test_a_damaged_piece_is_named_by_a_scan(copy: Path) -> None:

@@ -166,7 +166,7 @@ def test_a_disk_that_fails_in_the_middle_of_a_file_changes_no_picture(
         asked = [Clip(1, row=Video("", start=start, end=start + 10))]
         Decoder(path.parent).decode(path.name, SPEC, asked, expected)
         if is_known:
-            decoder.index(path.name)
+            decoder.videos.index(path.name)
         with monkeypatch.context() as patched:
             patched.setattr(os, "pread", broken)
             try:
@@ -180,7 +180,7 @@ def test_a_disk_that_fails_in_the_middle_of_a_file_changes_no_picture(
     assert os.strerror(errno.EIO) in reason
 
 
-@pytest.mark.parametrize("tell", [Decoder.index, Decoder.report])
+@pytest.mark.parametrize("tell", [lambda decoder, path: decoder.videos.index(path), Decoder.report])
 def test_a_disk_that_fails_while_frames_are_counted_makes_no_video_shorter(
     tell: Callable[[Decoder, str], Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -200,7 +200,7 @@ def test_a_disk_that_fails_while_frames_are_counted_makes_no_video_shorter(
                 tell(decoder, path.name)
             except UnreadableError:
                 has_failed = True
-        assert decoder.index(path.name).info.num_frames == 30
+        assert decoder.videos.index(path.name).info.num_frames == 30
         if not has_failed:
             break
     assert first > 5
@@ -212,7 +212,7 @@ def test_a_file_that_is_not_the_scanned_one_is_named(
     names = ["one.avi", "other.avi", "unknown.avi"]
     for seed, name in enumerate(names):
         make_avi(tmp_path / name, frames=20, seed=seed)
-    scanned = [fingerprint_text(Decoder(tmp_path).fingerprint(name)) for name in names[:2]]
+    scanned = [fingerprint_text(Decoder(tmp_path).videos.fingerprint(name)) for name in names[:2]]
     catalog = vl.Catalog.from_table(
         {"path": names, "fingerprint": [*scanned, ""]}, root=tmp_path, label=None
     )

@@ -160,7 +160,7 @@ def test_clips_of_real_files_have_what_a_complete_decode_has(name: str) -> None:
 
 def test_a_file_without_sound_is_silent_and_says_so(root: Path) -> None:
     [(sample, info)] = heard(root / "a", "silent.avi", epochs=1)
-    assert not Decoder(root / "a").sound("silent.avi")
+    assert not Decoder(root / "a").videos.audio_codec("silent.avi")
     assert info.has_audio.tolist() == [False]
     assert sample["audio"].shape == (9_600,)
     assert (sample["audio"] == 0).all()
@@ -302,7 +302,7 @@ def test_many_channels_are_mixed(name: str, sound: str, layout: str, tmp_path: P
     both = replace(CLIP, audio_channels=2)
     [(sample, info)] = heard(tmp_path, name, both, epochs=1)
     assert info.has_audio.tolist() == [True]
-    assert Decoder(tmp_path).sound(name)
+    assert Decoder(tmp_path).videos.audio_codec(name)
     for number in filter(sounds.is_white, info.frames[0].tolist()):
         at = round((number / sounds.FPS - info.times[0, 0]) * RATE)
         if 200 < at < sample["audio"].shape[1] - 200:

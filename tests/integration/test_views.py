@@ -42,7 +42,7 @@ def counted_ticks(decode: Callable[..., Any], *arguments: Any) -> int:
 def test_all_clips_of_one_video_in_a_batch_are_decoded_in_one_pass(videos: Videos) -> None:
     path = "walk/gop12.avi"
     decoder = Decoder(videos.root)
-    decoder.index(path)
+    decoder.videos.index(path)
     testing = spec_of(sampling="uniform", clips_per_video=4, crop="three")
     requests = [Clip(7, clip, crop=crop) for clip in range(4) for crop in range(3)]
     out = np.empty((12, testing.clip_bytes), np.uint8)
@@ -109,7 +109,7 @@ def test_the_stream_is_the_one_that_ffmpeg_takes(
                 container.mux(stream.encode(frame))
         for stream in streams:
             container.mux(stream.encode(None))
-    info = Decoder(tmp_path).index("two.video").info
+    info = Decoder(tmp_path).videos.index("two.video").info
     assert (info.width, info.height, info.num_frames) == (*taken, 5)
 
 
@@ -146,6 +146,6 @@ def test_frames_are_mirrored_as_players_mirror_them(
     top, left = (size[0] - 40) // 2, (size[1] - 60) // 2
     for got, frame in zip(cut, stored, strict=True):
         assert np.array_equal(got, change(frame)[top : top + 40, left : left + 60])
-    index = Decoder(tmp_path).index("a.mp4")
+    index = Decoder(tmp_path).videos.index("a.mp4")
     whole, _ = decode_index(Folder(tmp_path).resolve("a.mp4"), lambda: None)
     assert whole.info == index.info == VideoIndex.from_bytes(whole.to_bytes()).info

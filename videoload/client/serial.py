@@ -192,7 +192,8 @@ def _batches(
                         _decode(
                             decoder, clip, wanted, clips[row : row + 1], sample_info[row : row + 1]
                         )
-                        if known > 0 and path not in others and decoder.fingerprint(path) != known:
+                        is_seen = known <= 0 or path in others
+                        if not is_seen and decoder.videos.fingerprint(path) != known:
                             others.add(path)
                             if is_logged(len(others)):
                                 _log.warning("%s has changed since the scan", named(path))

@@ -9,7 +9,7 @@ Nothing else does.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from typing import Any, cast
 
@@ -29,7 +29,6 @@ from videoload.clips.tasks import (
     TaskOfFiles,
     functions_of,
 )
-from videoload.clips.video_info import VideoInfo
 from videoload.decoding.audio_reader import SoundReader
 from videoload.decoding.clip_frames import ClipStore
 from videoload.decoding.drawn import Ordinals
@@ -58,6 +57,12 @@ class Decoder:
     """Decodes clips of the videos under ``root``, in one thread. A process has one.
 
     It keeps the last files open until `rest`.
+
+    Attributes:
+        storage: The bytes of its files.
+        videos: What its files are: questions about a path.
+        functions: The user's, which are imported.
+        watch: Where the time goes, since it was started.
     """
 
     def __init__(
@@ -72,17 +77,17 @@ class Decoder:
         where to keep what can be used again. ``on_call``: called before a function that may take
         long."""
         native.silence_ffmpeg()
-        self._storage = open_storage(root, folders.file_cache)
-        self.expect = self._storage.expect
+        self.storage = open_storage(root, folders.file_cache)
+        self.expect = self.storage.expect
         self.functions = Functions(transforms, on_call)
         self._files = OpenFiles()
         graphs, store = FilterGraphs(), None
         if folders.frame_store is not None:
-            store = ClipStore(folders.frame_store, self._storage.root, graphs)
-        self.watch = Stopwatch()  # where the time goes, since it was started
-        self._indexes = Indexes(folders, self._storage, self.watch)
-        self.prefetch = Prefetcher(self._storage, self._indexes).prefetch
-        self.videos = Videos(self._storage, self._indexes)
+            store = ClipStore(folders.frame_store, self.storage.root, graphs)
+        self.watch = Stopwatch()
+        self._indexes = Indexes(folders, self.storage, self.watch)
+        self.prefetch = Prefetcher(self.storage, self._indexes).prefetch
+        self.videos = Videos(self.storage, self._indexes)
         self.tools = DecodingTools(
             self.videos, self._files, graphs, store, self.watch, SoundReader()
         )
@@ -133,7 +138,7 @@ class Decoder:
             case Report():
                 return report(self.videos, self.report, row.path, tick)
             case _:
-                return Fingerprint(self.fingerprint(row.path))
+                return Fingerprint(self.videos.fingerprint(row.path))
 
     def decode(
         self,
@@ -148,45 +153,15 @@ class Decoder:
         sample = one_clip(spec) if isinstance(spec, ClipSpec) else spec
         return self.start(path, sample, clips, out, tick).finish(tick).frames
 
-    @property
-    def root(self) -> str:
-        """The folder that paths are relative to, resolved; or the URL."""
-        return self._storage.root
-
-    @property
-    def fetches(self) -> bool:
-        """Whether files come from another host, so that it helps to `prefetch` them."""
-        return self._storage.fetches
-
-    @property
-    def storage_says(self) -> str:
-        """What the storage says instead of giving the bytes that are waited for."""
-        return self._storage.failure_reason
-
     def has_imported(self, task: Task) -> bool:
         """Whether all modules of a task are imported. Importing one may take long."""
         return all(name in self.functions for name in functions_of(task))
-
-    def check_code(self, code: Mapping[str, str]) -> None:
-        """Compare digests of modules with those that this process has imported. Raises
-        TransformError."""
-        self.functions.check(code)
 
     def import_functions(self, task: Task) -> None:
         """Import them now. The first clip raises what goes wrong."""
         for name in functions_of(task):
             with suppress(TransformError):
                 self.functions.find(name)
-
-    # Questions about a path. All raise VideoError, StorageError.
-
-    def info(self, path: str, tick: Tick = lambda: None) -> VideoInfo:
-        """What a clip of ``path`` depends on: a file, or a recording in pieces."""
-        return self.videos.info(path, tick)
-
-    def index(self, path: str, tick: Tick = lambda: None) -> VideoIndex:
-        """The index of a file by its path below the root."""
-        return self.videos.index(path, tick)
 
     def report(
         self, path: str, tick: Tick = lambda: None
@@ -201,22 +176,9 @@ class Decoder:
             self.decode(path, _SMALL, [Clip(0, row=row)], out, tick)
         return index, found
 
-    def sound(self, path: str, tick: Tick = lambda: None) -> str:
-        """The codec of the sound that clips of a file have; "" if they have none, "unknown" if it
-        cannot be read."""
-        return self.videos.audio_codec(path, tick)
-
-    def fingerprint(self, path: str, salt: int = 0) -> int:
-        """63 bits that two copies of a file, or of a sample's files, have in common."""
-        return self.videos.fingerprint(path, salt)
-
-    def version(self, path: str) -> int:
-        """63 bits that differ if the file here was changed or replaced; 0: unknown."""
-        return self.videos.version(path)
-
     def begin(self) -> None:
         """A training begins. It may find other files behind a URL than the one before."""
-        self._storage.begin()
+        self.storage.begin()
         self._indexes.begin()
 
     def rest(self) -> None:

@@ -63,7 +63,7 @@ class DecodedClips(NamedTuple):
         times: As in `Drawn`.
         from_frame_store: Whether all their frames were in the frame store.
         frame_store_full: Whether the frame store had no room for the video.
-        version: As `Decoder.version`, of the file. None: there are several.
+        version: As `Videos.version`, of the file. None: there are several.
     """
 
     frames: Ordinals

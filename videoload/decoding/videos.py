@@ -110,13 +110,13 @@ class Videos:
 
     # Questions about a path. All raise VideoError, StorageError.
 
-    def info(self, path: str, tick: Tick) -> VideoInfo:
+    def info(self, path: str, tick: Tick = lambda: None) -> VideoInfo:
         """Return what a clip of a video depends on."""
         if len(pieces_of(path)) == 1:
             return self.index(path, tick).info
         return retry_if_replaced(path, lambda: self.find_recording(path, tick)).pieces.info
 
-    def index(self, path: str, tick: Tick) -> VideoIndex:
+    def index(self, path: str, tick: Tick = lambda: None) -> VideoIndex:
         """Return the index of a file."""
         return retry_if_replaced(path, lambda: self.find_file(path, tick))[1]
 
@@ -130,7 +130,7 @@ class Videos:
         with errors_of(path):
             return retry_if_replaced(path, read)
 
-    def audio_codec(self, path: str, tick: Tick) -> str:
+    def audio_codec(self, path: str, tick: Tick = lambda: None) -> str:
         """Return the codec of the audio that clips of a file have; "" if it has none, "unknown" if
         it cannot be read."""
 
@@ -148,7 +148,7 @@ class Videos:
         with errors_of(path):
             return retry_if_replaced(path, read)
 
-    def fingerprint(self, path: str, salt: int) -> int:
+    def fingerprint(self, path: str, salt: int = 0) -> int:
         """Return 63 bits that two copies of a file, or of a sample's files, have in common."""
         known = self._unchanged(path) if len(pieces_of(path)) > 1 else None
         prints = {} if known is None else known.prints

@@ -62,7 +62,7 @@ class Decoders:
     def storage_says(self) -> str:
         """The error of a storage while a reader waits for bytes; "" if there is none."""
         decoders = self._by_root.values() if self.fetches else ()
-        return next(filter(None, (decoder.storage_says for decoder in decoders)), "")
+        return next(filter(None, (decoder.storage.failure_reason for decoder in decoders)), "")
 
     def of(self, lease: Lease) -> Decoder | None:
         """Return the decoder for a lease, if it is known by now."""
@@ -140,5 +140,5 @@ class Decoders:
             root, transforms=settings.transforms, folders=settings.folders, on_call=self._on_call
         )
         self._by_root[root] = made
-        self.fetches |= made.fetches
+        self.fetches |= made.storage.fetches
         return made

@@ -108,8 +108,8 @@ class LeaseRuns:
         salt = self._lease.salt
         try:
             if salt is None:
-                return self._decoder.version(path)
-            found = self._decoder.fingerprint(path, salt)
+                return self._decoder.videos.version(path)
+            found = self._decoder.videos.fingerprint(path, salt)
         except (VideoError, RewrittenError) as error:
             if expected:
                 reason = error.reason if isinstance(error, VideoError) else str(error)
@@ -121,7 +121,9 @@ class LeaseRuns:
         return found
 
     def _other_copy(self, path: str, why: str) -> OtherCopyError:
-        return OtherCopyError(path, f"its copy of {named(path)} in {self._decoder.root} {why}")
+        return OtherCopyError(
+            path, f"its copy of {named(path)} in {self._decoder.storage.root} {why}"
+        )
 
     def _start(self, first: int, last: int) -> OnePass:
         self.at = first
@@ -176,7 +178,7 @@ def look_ahead(
                 continue
             trainer.expected = lease.lease
             decoder = decoder_of(lease)
-            if decoder is None or not decoder.fetches:
+            if decoder is None or not decoder.storage.fetches:
                 continue
             for first, last in runs(lease):
                 clips = lease.clips[first:last]

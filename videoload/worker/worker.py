@@ -182,7 +182,7 @@ class Worker:
             if lease.files:
                 runs.look_at_files()
             imported_s = self._import(decoder, lease)
-            decoder.check_code(lease.code)
+            decoder.functions.check(lease.code)
             decoder.watch.start()
             runs.do()
             runs.look_at_files()  # none of them has changed meanwhile
@@ -194,7 +194,7 @@ class Worker:
                 trainer.say(Failed(lease.lease, at, str(error), _fault_of(error)))
                 return
             path = lease.clips[at].row.path
-            self._refused = partial(self._decoders.place(lease)[0].fingerprint, path)
+            self._refused = partial(self._decoders.place(lease)[0].videos.fingerprint, path)
             self._pauses.reset()
             self._ask_at = time.monotonic() + self._pauses.next_s()
             for each in self._trainers:

@@ -59,7 +59,7 @@ def sequential(path: Path) -> list[str]:
 
 def check_windows(decoder: Decoder, path: str, expected: list[str], count: int) -> None:
     """Each frame of a random run of ordinals, 1 to 8 apart, is the one with that ordinal."""
-    index, file = decoder.index(path), Folder(decoder.root).resolve(path)
+    index, file = decoder.videos.index(path), Folder(decoder.storage.root).resolve(path)
     assert index.info.num_frames == len(expected)
     draw, kept = random.Random(path), list[Opened]()
     for turn in range(count):
@@ -78,7 +78,7 @@ def note(got: dict[int, str], ordinal: int, frame: VideoFrame) -> None:
 
 def frames_of(decoder: Decoder, path: str, wanted: list[int]) -> dict[int, str]:
     """The pixels of these frames from a decoder of their own."""
-    index, file = decoder.index(path), Folder(decoder.root).resolve(path)
+    index, file = decoder.videos.index(path), Folder(decoder.storage.root).resolve(path)
     got: dict[int, str] = {}
     read_frames(open_video(file, index), index.order, wanted, partial(note, got), lambda: None)
     return got
@@ -176,7 +176,9 @@ def test_a_kept_index_of_another_file_is_noticed(tmp_path: Path) -> None:
     size = max(made.stat().st_size, other.stat().st_size)
     for path in (made, other):
         os.truncate(path, size)
-    Decoder(tmp_path, folders=CacheDirectories(cache=str(tmp_path / "kept"))).index("made.avi")
+    Decoder(tmp_path, folders=CacheDirectories(cache=str(tmp_path / "kept"))).videos.index(
+        "made.avi"
+    )
     status = made.stat()
     other.replace(made)
     os.utime(made, ns=(status.st_atime_ns, status.st_mtime_ns))  # nothing shows the change
@@ -203,7 +205,7 @@ def test_a_refused_picture_keeps_its_number_and_shows_the_one_before_it(tmp_path
     data[position : position + packet.size] = bytes(packet.size)
     made.write_bytes(data)
     decoder = Decoder(tmp_path)
-    assert decoder.index("made.avi").info.num_frames == 20
+    assert decoder.videos.index("made.avi").info.num_frames == 20
     for first in (0, 5, 7):  # from every direction
         wanted = list(range(first, 12))
         assert frames_of(decoder, "made.avi", wanted) == {
@@ -224,7 +226,7 @@ def test_a_picture_that_a_decoder_drops_silently_shifts_no_other(tmp_path: Path)
     data[position + 8 : position + size] = bytes(100 + i % 100 for i in range(size - 8))
     made.write_bytes(data)
     decoder = Decoder(tmp_path)
-    index = decoder.index("made.avi")
+    index = decoder.videos.index("made.avi")
     assert index.info.num_frames == len(sequential(made)) == 19
     shown = [frames_of(decoder, made.name, wanted) for wanted in (list(range(19)), [key + 2])]
     assert shown[1] == {key + 2: shown[0][key + 2]}
@@ -236,7 +238,7 @@ def test_an_avi_file_that_is_known_needs_no_demuxer(
 ) -> None:
     made = make_avi(tmp_path / "made.avi", frames=60, b_frames=b_frames)
     expected, folders = sequential(made), CacheDirectories(cache=str(tmp_path / "kept"))
-    Decoder(tmp_path, folders=folders).index("made.avi")
+    Decoder(tmp_path, folders=folders).videos.index("made.avi")
 
     def open_(*args: object, **kwargs: object) -> None:
         raise AssertionError("FFmpeg opens it")
@@ -286,7 +288,7 @@ def test_every_window_of_every_real_file_holds_the_frames_of_its_facts(real_vide
             expected = sequential(real_videos / path)
             for ordinal, whole in facts["rgb24_md5"].items():
                 assert expected[int(ordinal)] == whole
-        index = decoder.index(path)
+        index = decoder.videos.index(path)
         assert index.info.num_frames == facts["decoded_frames"], path
         assert (index.info.width, index.info.height) == (facts["width"], facts["height"])
         assert index.order.is_proven == (path not in UNPROVEN)

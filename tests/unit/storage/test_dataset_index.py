@@ -77,7 +77,7 @@ def made(root: str | Path, folder: Path, out: Path | None = None) -> Made:
     reading = Decoder(root, folders=CacheDirectories(cache, index=False))
     for path in catalog.paths:
         with suppress(VideoError):
-            reading.index(path)
+            reading.videos.index(path)
     del reading
     collect_garbage()  # what it has found out is written then
     return make_index(catalog, str(out) if out else None, processes=1, cache=cache)
@@ -91,7 +91,7 @@ def decoded(root: str | Path, folder: Path, index: str | Path | bool | None = No
         out = np.zeros((1, *SPEC.shape), np.uint8)
         try:
             decoder.decode(path, SPEC, [Clip(seed)], out)
-            found.append((path, out.tobytes(), decoder.info(path)))
+            found.append((path, out.tobytes(), decoder.videos.info(path)))
         except VideoError as error:
             found.append(str(error))
     return found
@@ -160,7 +160,7 @@ def test_a_bucket_has_its_index_beside_the_videos_and_each_host_fetches_it_once(
     shutil.copy(made(folder, folder, tmp_path / "out").where, folder / NAME)
     with ObjectServer(folder) as server:
         for _ in range(3):
-            Decoder(server.url, folders=CacheDirectories(str(tmp_path / "host"))).info(LONG)
+            Decoder(server.url, folders=CacheDirectories(str(tmp_path / "host"))).videos.info(LONG)
         whole = [sent for name, sent in server.requests if name == NAME and sent > 1]
         assert whole == [(folder / NAME).stat().st_size]
 
@@ -270,7 +270,7 @@ def test_what_was_fetched_and_is_no_index_goes(
 ) -> None:
     (folder / NAME).write_bytes(b"<html>what?</html>")
     cache = tmp_path / "host"
-    Decoder(server.url, folders=CacheDirectories(str(cache))).info(LONG)
+    Decoder(server.url, folders=CacheDirectories(str(cache))).videos.info(LONG)
     kept = sum(file.stat().st_size == len("<html>what?</html>") for file in cache.iterdir())
     assert (kept, any(file.suffix == ".unfinished" for file in cache.iterdir())) == (0, False)
 
@@ -286,7 +286,7 @@ def is_refused(index: VideoIndex, size: int) -> bool:
 def test_a_forged_row_leads_to_no_memory_and_no_place_outside_its_file(folder: Path) -> None:
     decoder, storage = Decoder(folder, folders=CacheDirectories(None)), open_storage(folder)
     for path in catalog_of(folder, folder).paths:
-        index, size = decoder.index(path), storage.resolve(path).size
+        index, size = decoder.videos.index(path), storage.resolve(path).size
         index.check(size)
         order, info, huge = index.order, index.info, np.array([1 << 40])
         starts = [
@@ -428,7 +428,7 @@ def test_an_object_that_is_replaced_is_read_as_it_is_now(
     run.finish(lambda: None)
     for reading in (decoder, Decoder(server.url)):
         reading.begin()
-        assert reading.info(LONG).num_frames == 44
+        assert reading.videos.info(LONG).num_frames == 44
         wanted = np.zeros((1, *SPEC.shape), np.uint8)
         right.decode(LONG, SPEC, [Clip(1)], wanted)
         reading.decode(LONG, SPEC, [Clip(1)], out)
@@ -436,7 +436,7 @@ def test_an_object_that_is_replaced_is_read_as_it_is_now(
     assert any(NAME in message and LONG in message for message in caplog.messages)
     (folder / OTHER).unlink()
     with pytest.raises(VideoError, match=OTHER):
-        decoder.info(OTHER)
+        decoder.videos.info(OTHER)
 
 
 @pytest.mark.parametrize("status", [403, 404, 410, 500, 0])

@@ -84,7 +84,7 @@ def test_nothing_is_cached_of_files_whose_server_tells_no_versions(
         assert not isinstance(clip_of(decoder, LONG, seed), str)
     assert not [*frames.iterdir(), *disk.iterdir()]
     assert "no ETag" in caplog.text
-    assert decoder.version(LONG) == other.version(LONG) == 0
+    assert decoder.videos.version(LONG) == other.videos.version(LONG) == 0
 
 
 def test_what_clips_need_of_a_longer_file_is_requested_once(
@@ -133,7 +133,7 @@ def test_a_cached_file_that_is_deleted_is_requested_again(
     here, disk = Decoder(folder), tmp_path / "disk"
     wait_until_cached(server.url, disk, server, [LONG])
     decoder = decoder_of(server.url, disk)
-    decoder.version(LONG)
+    decoder.videos.version(LONG)
     shutil.rmtree(disk)
     server.fault = 503
     with pytest.raises(StorageError, match="503"):

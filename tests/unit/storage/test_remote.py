@@ -41,7 +41,7 @@ def test_a_web_server_gives_what_the_folder_gives(
     here = Decoder(folder)
     good = assert_same_files(here, Decoder(server.url), folder)
     assert {ONE_FRAME_A_PACKET, DAMAGED, "walk/b_frames.avi"} <= set(good)
-    assert any(not here.index(path).order.is_proven for path in good)
+    assert any(not here.videos.index(path).order.is_proven for path in good)
 
 
 @pytest.mark.slow
@@ -54,7 +54,7 @@ def test_a_bucket_gives_what_the_folder_gives(
         there = Decoder("s3://clips/data")
         assert assert_same_files(Decoder(folder), there, folder)
         with pytest.raises(VideoError, match=r"gone\.avi"):
-            there.index("gone.avi")
+            there.videos.index("gone.avi")
         catalog = Catalog.from_folder("s3://clips/data")
         good = [video.path for video in catalog if not video.path.startswith("bad/")]
         assert good == [video.path for video in videos.catalog]
@@ -86,7 +86,7 @@ def test_a_changed_file_is_read_as_it_is_now(
     if is_prefetched:
         decoder.prefetch(LONG, one_clip(SPEC), [Clip(0)])
         with pytest.raises(VideoError):
-            decoder.index("gone.avi")  # by then, the first part is here
+            decoder.videos.index("gone.avi")  # by then, the first part is here
     else:
         assert not isinstance(clip_of(decoder, LONG), str)
         decoder.begin()  # bytes in memory are those of the old version

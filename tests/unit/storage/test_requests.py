@@ -72,7 +72,7 @@ def test_once_the_index_is_known_only_the_pictures_of_the_clip_are_requested(
         for seed in range(3):
             server.requests.clear()
             there = Decoder(server.url, folders=folders)
-            there.index("a.avi")  # is asked for one byte: is it still the same file?
+            there.videos.index("a.avi")  # is asked for one byte: is it still the same file?
             assert [sent for _, sent in asked(server)] == [1]
             there.prefetch("a.avi", one_clip(SPEC), [Clip(seed)])
             assert clip_of(there, "a.avi", seed) == clip_of(here, "a.avi", seed)

@@ -51,7 +51,7 @@ def test_a_server_that_does_not_answer_makes_no_bad_video_and_is_named(
     decoder = Decoder(server.url)
     decoder.prefetch(path, one_clip(SPEC), [Clip(0)])
     with pytest.raises(VideoError):
-        decoder.index("gone.avi")  # by then, the first part is here
+        decoder.videos.index("gone.avi")  # by then, the first part is here
     server.fault = fault
     with monkeypatch.context() as patch:
         patch.setattr(stores, "GIVE_UP_S", 0.3)
@@ -60,7 +60,7 @@ def test_a_server_that_does_not_answer_makes_no_bad_video_and_is_named(
             clip_of(decoder, path)
     assert server.url in str(told.value)
     assert isinstance(fault, str) or str(fault) in str(told.value)
-    assert decoder.storage_says.startswith(server.url)
+    assert decoder.storage.failure_reason.startswith(server.url)
     assert sum(server.url in message for message in caplog.messages) == 1
     server.fault = None
     assert clip_of(decoder, path) == clip_of(Decoder(server.folder), path)
@@ -81,9 +81,9 @@ def test_a_file_that_alone_cannot_be_read_is_a_bad_video(
 ) -> None:
     """Also if its first part was given."""
     decoder = Decoder(server.url)
-    decoder.fingerprint(OTHER)
+    decoder.videos.fingerprint(OTHER)
     if is_known:
-        decoder.version(LONG)
+        decoder.videos.version(LONG)
     server.statuses[LONG] = answer
     for _ in range(2):
         told = clip_of(decoder, LONG)

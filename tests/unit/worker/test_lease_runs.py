@@ -57,7 +57,7 @@ class Expecting:
     """Stands for a decoder of remote files, and notes what it is told to prefetch."""
 
     def __init__(self, *, fetches: bool = True) -> None:
-        self.fetches = fetches
+        self.storage = SimpleNamespace(fetches=fetches)
         self.asked: list[tuple[Any, ...]] = []
 
     def prefetch(self, *asked: Any) -> None:
