@@ -48,5 +48,17 @@ def test_the_command_and_a_stream_draw_the_batches_of_a_serial_decode(
     assert pixels(tmp_path / "command.png") == expected
 
 
+def test_a_function_that_fails_in_the_command_is_one_line(
+    videos: Videos, programs: Programs, tmp_path: Path
+) -> None:
+    (tmp_path / "mine.py").write_text("def cut(clip):\n    return clip\n")
+    program = programs.videoload(
+        "preview", str(videos.root), "--clip", f"{AS_TEXT}, transform='mine:cut'", cwd=tmp_path
+    )
+    assert program.wait(60 * SECOND) == 1
+    assert "mine:cut" in program.err
+    assert program.err.count("\n") == 1
+
+
 def test_a_clip_of_any_length_is_told_by_its_most_frames() -> None:
     assert parse_clip("max_frames=4, fps=5", "").frames == 4

@@ -281,7 +281,7 @@ class Stream(Generic[C]):
 
     def preview(
         self, path: str | os.PathLike[str], batches: int = 1, *, start_step: int = 0
-    ) -> int:
+    ) -> None:
         """Draw batches as the trainer gets them: a contact sheet.
 
         Each clip is a row of its frames. The number of the source frame is above each frame, the
@@ -295,9 +295,6 @@ class Stream(Generic[C]):
             batches: How many to show, at least 1. Default 1.
             start_step: The first one, counted over all epochs from 0. Default 0.
 
-        Returns:
-            How many clips it shows: int.
-
         Raises:
             SpecError: The file is of another kind, or what a transform makes is no pictures.
             VideoloadError: Pillow is not installed, or the file cannot be written; or an error of
@@ -310,7 +307,7 @@ class Stream(Generic[C]):
         start = whole("start_step", start_step, 0)
         stop = start + whole("batches", batches)
         shown = self._readers.read(range(start, stop), counts=False, info=True)
-        return contact_sheet.save(os.fspath(path), shown, self.catalog, spec)
+        contact_sheet.save(os.fspath(path), shown, self.catalog, spec)
 
     @property
     def fingerprint(self) -> str:

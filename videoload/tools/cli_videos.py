@@ -6,7 +6,7 @@ import inspect
 import sys
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
-from itertools import count
+from itertools import count, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _CLIP = "frames=16, stride=2, resize=128, size=(112, 112), sampling=random"
 _WINDOWS = "frames=16, stride=2, hop=8, resize=128, size=(112, 112)"
+_ENDLESS = 1 << 30  # epochs
 _STREAM = "batch_size=8, shuffle=True, seed=0, drop_remainder=False"
 
 Source = Annotated[
@@ -250,20 +251,31 @@ def preview(
     Each clip is a row of frames, each below the number of its source frame. Class and file stand
     beside them. Needs Pillow (`pip install pillow`).
     """
-    from videoload import Client
+    from videoload import Client, decode_serially
     from videoload.catalog import sources
+    from videoload.client import contact_sheet
+    from videoload.client.serial import sized
     from videoload.clips import call_text
+    from videoload.clips.sample_spec import one_clip
 
     spec = parse_clip(clip, _CLIP)
     import_from_here()
-    known = [*inspect.signature(Client.stream).parameters][3:]  # behind the clip
-    options = call_text.parse(stream, known, "--stream")
+    known = inspect.signature(Client.stream).parameters.keys() - {
+        "self",
+        "catalog",
+        "clip",
+        "slots",
+    }
+    options = call_text.parse(stream, sorted(known), "--stream")
     if "batch_frames" not in options:
         options.setdefault("batch_size", 8)
+    contact_sheet.check(output, one_clip(spec))
     catalog = sources.load(videos, root, table=table, classes=classes)
-    with Client() as client:
-        shown = client.stream(catalog, spec, **options)
-        clips = shown.preview(output, batches, start_step=step)
+    drawn = sized(catalog, spec)
+    shown = decode_serially(
+        catalog, drawn.given, **options, start_step=step, epochs=_ENDLESS, info=True
+    )
+    clips = contact_sheet.save(output, islice(shown, batches), catalog, drawn)
     typer.echo(f"{output}: {clips} clips, from step {step}")
 
 
