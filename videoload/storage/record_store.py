@@ -8,7 +8,7 @@
 Nothing rests on it. Anybody may delete any of it at any time. A record whose checksum does not
 match, or that cannot be read or written, is computed again.
 
-If it is full, records of the least recently used set are deleted, unless it was used within the
+If it is full, files of the least recently used set are deleted, unless it was used within the
 last hour. Nothing of a set that is in use does: if each epoch reads all files in another order, the
 first ones are needed as much as the next ones.
 """
