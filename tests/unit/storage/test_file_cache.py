@@ -126,6 +126,29 @@ def test_a_full_cache_stays_as_it_is_and_nothing_more_is_requested_for_it(
 # What happens to the cache
 
 
+def test_files_of_a_bucket_that_nobody_reads_make_room_for_those_of_another(
+    folder: Path, server: ObjectServer, tmp_path: Path
+) -> None:
+    disk = tmp_path / "disk"
+    wait_until_cached(server.url, disk, server, [LONG])
+    [left] = (disk / "videoload-files").glob("*/set.json")
+    cached_bytes = int((disk / "videoload-files/bytes").read_bytes())
+    with ObjectServer(folder) as other:
+        reading = decoder_of(other.url, disk, 1.5 * cached_bytes / 1e9)
+        assert clip_of(reading, LONG) == clip_of(Decoder(folder), LONG)
+        assert left.exists(), "it was used within the last hour"
+        os.utime(left, (0, 0))
+        reading = decoder_of(other.url, disk, 1.5 * cached_bytes / 1e9)
+
+        def has_made_room() -> bool:
+            reading.begin()
+            assert clip_of(reading, LONG) == clip_of(Decoder(folder), LONG)
+            return not left.exists()
+
+        wait_until(has_made_room, 30 * SECOND)
+        wait_until_cached(other.url, disk, other, [LONG])
+
+
 def test_a_cached_file_that_is_deleted_is_requested_again(
     folder: Path, server: ObjectServer, tmp_path: Path, impatient: None
 ) -> None:
