@@ -412,9 +412,10 @@ class Fetcher:
                 raise StorageError(f"{self.store.url}: {why(error)}") from None
             raise UnavailableError("No such file or directory") from None
         except Exception as error:
-            if "410 Gone" in str(error):
+            status = why(error)[:3]  # an address, or a duration, may have such figures, too
+            if status == "410":
                 raise UnavailableError(why(error)) from None
-            if "416" not in str(error):
+            if status != "416":
                 raise
             if part.at:  # it is shorter than it was, or than its metadata
                 raise FileReplacedError from None
