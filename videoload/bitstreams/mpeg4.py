@@ -101,7 +101,7 @@ def prove_mpeg4(packets: Packets) -> Pictures | None:
     if pictures is None or not are_settings_known(read, given, pictures.starts):
         return None
     if (types != B).all():
-        return pictures
+        return pictures._replace(are_settings_given={given}.issuperset(read.values()))
     # FFmpeg uses the distance between the fields of the first B-VOP that it meets.
     if layer.is_interlaced:
         return None

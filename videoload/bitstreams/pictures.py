@@ -46,13 +46,16 @@ class Pictures(NamedTuple):
     each packet, -1 for none, int64 [packets]. None: packet i is frame i. ``non_reference``: the
     number of packets, from each one on, that must be skipped together, because their pictures share
     packets. Their pictures are not referenced, so skipping them does not change other frames. 0 for
-    a packet that may not be skipped, int [packets]; None if none may.
+    a packet that may not be skipped, int [packets]; None if none may. ``are_settings_given``:
+    packets of MPEG-4 without B-VOPs have no settings but those of the container, so a decoder can
+    continue with another such file.
     """
 
     frames: int
     starts: Ints
     ordinals: Ints | None = None
     non_reference: Ints | None = None
+    are_settings_given: bool = False
 
     def with_unreferenced(self, counts: Ints) -> Pictures:
         """Return the same, with what is `unreferenced`."""

@@ -349,19 +349,22 @@ class _Reader(threading.local):
         file, index = self.find(name)
         if index.placed is not None:
             return index.placed.codec
-        opened = self.take(file) or open_video(file, index)
+        opened = self.open(file, index)
         self.put(opened)
         return str(opened.decoder.context.codec.name)
 
     # The file that was read last
 
-    def take(self, file: VideoFile) -> VideoReader | None:
-        """As `OpenVideos.take`."""
+    def open(
+        self, file: VideoFile, index: VideoIndex, watch: Stopwatch | None = None
+    ) -> VideoReader:
+        """As `OpenVideos.open`."""
         opened, self._opened = self._opened, None
-        if opened is None or (opened.file.path, opened.file.identity) == (file.path, file.identity):
-            return opened
-        opened.close()
-        return None
+        if opened is not None:
+            if (opened.file.path, opened.file.identity) == (file.path, file.identity):
+                return opened
+            opened.close()
+        return open_video(file, index, watch=watch)
 
     def put(self, opened: VideoReader) -> None:
         """As `OpenVideos.put`."""

@@ -36,7 +36,7 @@ from videoload.decoding.videos import Videos, in_piece
 from videoload.errors import FileReplacedError, OneClipError, VideoError
 from videoload.reading.containers import BrokenFileError
 from videoload.reading.frames import ReadPosition, StaleIndexError, read_frames
-from videoload.reading.index import VideoIndex, open_video
+from videoload.reading.index import VideoIndex
 from videoload.reading.video import VideoReader
 from videoload.stopwatch import Stopwatch
 from videoload.storage.files import Tick
@@ -47,8 +47,9 @@ from videoload.storage.video_file import VideoFile
 class OpenVideos(Protocol):
     """Keeps files open that may be read again."""
 
-    def take(self, file: VideoFile) -> VideoReader | None:
-        """The file, if it is here and has not changed."""
+    def open(self, file: VideoFile, index: VideoIndex, watch: Stopwatch) -> VideoReader:
+        """Return the file, if it is here and has not changed; else open it. Raises
+        BrokenFileError."""
 
     def put(self, opened: VideoReader) -> None:
         """Keep the file, or close it."""
@@ -271,10 +272,9 @@ class FileSource:
             scaling_s += clock() - began
 
         try:
-            opened, self._opened = self._opened or tools.files.take(self.file), None
-            if opened is None:
-                with tools.watch.phase("open"):
-                    opened = open_video(self.file, index, watch=tools.watch)
+            with tools.watch.phase("open"):
+                opened = self._opened or tools.files.open(self.file, index, tools.watch)
+            self._opened = None
             wanted = sorted(places) if stored is None else stored.missing
             extra = () if stored is None else stored.extra
             if read_frames(opened, index.order, wanted, write, tick, extra, tools.position):

@@ -246,12 +246,17 @@ _STORED = msgspec.msgpack.Decoder(_Stored, dec_hook=from_plain)
 
 
 def open_video(
-    file: VideoFile, index: VideoIndex, *, strict: bool = True, watch: Stopwatch | None = None
+    file: VideoFile,
+    index: VideoIndex,
+    *,
+    strict: bool = True,
+    watch: Stopwatch | None = None,
+    decoder: FrameDecoder | None = None,
 ) -> VideoReader:
-    """Open an indexed file for decoding. ``watch``: notes how long seeking takes. Raises
-    BrokenFileError."""
+    """Open an indexed file for decoding. ``watch``: notes how long seeking takes. ``decoder``: see
+    `PlacedVideo`. Raises BrokenFileError."""
     if index.placed is not None:
-        return PlacedVideo(file, index.placed, strict=strict)
+        return PlacedVideo(file, index.placed, strict=strict, decoder=decoder)
     return OpenedVideo(file, strict=strict, watch=watch, noted=index.noted)
 
 
@@ -343,7 +348,7 @@ def prove_index(opened: OpenedVideo, content: Content, tick: Tick) -> VideoIndex
 def _index(
     info: VideoInfo, table: PacketTable, opening: Sequence[tuple[int, int]] = ()
 ) -> VideoIndex:
-    frames, starts, ordinals, unreferenced = table.pictures
+    frames, starts, ordinals, unreferenced, _ = table.pictures
     firsts = starts if ordinals is None else ordinals[starts]
     rows = np.array((firsts, starts, table.times[starts], table.positions[starts])).T
     ordinals = None if ordinals is None else compact(ordinals)

@@ -89,7 +89,7 @@ def read_packets(opened: OpenedVideo, content: Content, tick: Tick) -> PacketTab
     since = None if offsets is None else _since(opened, index.times + offsets)
     placed = None
     if opened.is_avi or (since is not None and _are_samples(opened, content, index)):
-        placed = _by_places(opened, index.positions, index.sizes)
+        placed = _by_places(opened, index.positions, index.sizes, pictures)
     shown = _by_demuxer(opened, tick) if since is None else since
     timing = timing_in(opened, shown, _numbers(pictures))
     return PacketTable(index.positions, index.times, pictures, timing, placed)
@@ -109,7 +109,10 @@ def read_plain(
     timing = timing_of(times, _numbers(pictures), base, ())
     if timing.times is None and timing.rate * base != 1:
         return None  # FFmpeg has to guess
-    packets = like._replace(positions=compact(avi.positions), sizes=compact(avi.sizes))
+    packets = like._replace(
+        positions=compact(avi.positions), sizes=compact(avi.sizes),
+        are_settings_given=pictures.are_settings_given,
+    )  # fmt: skip
     return PacketTable(avi.positions, times, pictures, timing, packets)
 
 
@@ -129,13 +132,18 @@ def timing_in(
     return timing_of(times, numbers, stream.time_base, (stream.guessed_rate, stream.average_rate))
 
 
-def _by_places(opened: OpenedVideo, positions: Ints, sizes: Ints) -> PlacedPackets:
+def _by_places(
+    opened: OpenedVideo, positions: Ints, sizes: Ints, pictures: Pictures
+) -> PlacedPackets:
     context, parameters, stream = opened.decoder.context, opened.decoder.parameters, None
     if opened.is_avi:
         stream = opened.stream.index
     else:  # FFmpeg has looked for it in the first pictures
         parameters = {**parameters, REORDERS: context.reorder_depth}
-    return PlacedPackets(context.codec.name, parameters, stream, compact(positions), compact(sizes))
+    return PlacedPackets(
+        context.codec.name, parameters, stream, compact(positions), compact(sizes),
+        pictures.are_settings_given,
+    )  # fmt: skip
 
 
 def _are_samples(opened: OpenedVideo, content: Content, index: _AtPlaces) -> bool:
@@ -352,10 +360,11 @@ def _by_pass(opened: OpenedVideo, content: Content, tick: Tick) -> PacketTable |
         return None
     timing = timing_in(opened, shown, _numbers(pictures))
     if are_placed:
-        placed = _by_places(opened, positions + before, sizes)
+        placed = _by_places(opened, positions + before, sizes, pictures)
         return PacketTable(positions, times, pictures, timing, placed)
     if opened.is_avi and _are_chunks(content, opened.stream.index, positions, sizes):
-        return PacketTable(positions, times, pictures, timing, _by_places(opened, positions, sizes))
+        placed = _by_places(opened, positions, sizes, pictures)
+        return PacketTable(positions, times, pictures, timing, placed)
     if opened.is_avi or (np.diff(positions, prepend=_UNKNOWN) < 1).any():
         return PacketTable(np.full_like(positions, _UNKNOWN), times, pictures, timing)
     noted = NotedPackets(np.array(sums, np.uint32))

@@ -9,7 +9,7 @@ that place.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from struct import Struct
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -37,22 +37,37 @@ class PlacedPackets(NamedTuple):
     stream: int | None  # of an AVI; None: nothing stands before the packets
     positions: Ints  # where the data of each begins
     sizes: Ints
+    are_settings_given: bool = False  # as `Pictures.are_settings_given`
 
     @property
     def headed(self) -> int:
         """The bytes of the header before each packet."""
         return 0 if self.stream is None else CHUNK.size
 
+    @property
+    def decoder_key(self) -> Hashable:
+        """Return the key of the files that may share a decoder; None: no other file may have this
+        one's."""
+        return (self.codec, *self.parameters.items()) if self.are_settings_given else None
+
 
 class PlacedVideo:
     """A `Video` whose packets are those that its index names."""
 
-    def __init__(self, file: VideoFile, placed: PlacedPackets, *, strict: bool = True) -> None:
-        """Raise BrokenFileError."""
+    def __init__(
+        self,
+        file: VideoFile,
+        placed: PlacedPackets,
+        *,
+        strict: bool = True,
+        decoder: FrameDecoder | None = None,
+    ) -> None:
+        """``decoder``: a strict one, of another file with the same `decoder_key`. Raise
+        BrokenFileError."""
         self.file = file
         self.number = -1
         self.refused: list[int] = []
-        self._placed = placed
+        self.placed = placed
         self._strict = strict
         self._names = None if placed.stream is None else chunk_names(placed.stream)
         self._content = Content(file)
@@ -60,7 +75,9 @@ class PlacedVideo:
             self._content.open()
         except OSError as error:
             raise not_opened(error, file) from None
-        self.decoder = FrameDecoder.create(placed.codec, placed.parameters, strict=strict)
+        self.decoder = decoder or FrameDecoder.create(
+            placed.codec, placed.parameters, strict=strict
+        )
         self.packets: Iterator[VideoPacket] = iter(())
 
     def seek_to_keyframe(self, start: KeyFrame, last: int = -1) -> VideoPacket | None:
@@ -74,7 +91,7 @@ class PlacedVideo:
         """Yield the packets from this number on; those up to ``last`` are read in few calls. Raises
         ValueError for a chunk that contradicts the index, if the decoder is strict."""
         block: Any = b""
-        block_at, (positions, sizes), headed = 0, self._placed[-2:], self._placed.headed
+        block_at, (positions, sizes), headed = 0, self.placed[3:5], self.placed.headed
         end = positions.item(last) + sizes.item(last)
         for each in range(number, len(sizes)):
             position, size = positions.item(each), sizes.item(each)
@@ -100,7 +117,7 @@ class PlacedVideo:
 
     def reopen(self) -> PlacedVideo:
         """Reopen, as `VideoReader.reopen`."""
-        return PlacedVideo(self.file, self._placed, strict=False)
+        return PlacedVideo(self.file, self.placed, strict=False)
 
     def close(self) -> None:
         """Close the file."""

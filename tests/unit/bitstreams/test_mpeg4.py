@@ -7,7 +7,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.bitstreams import GROUP_OF_VOPS, Proof, group_of_vops, proof, proven, vol, vop
+from tests.support.bitstreams import (
+    GROUP_OF_VOPS,
+    Proof,
+    group_of_vops,
+    packets,
+    proof,
+    proven,
+    vol,
+    vop,
+)
+from videoload.bitstreams.proofs import prove
 
 DIVX = b"\0\0\1\xb2DivX503b1393"
 PACKED = vol(low_delay=None, layer_type=4) + DIVX + b"p"
@@ -62,6 +72,25 @@ def test_settings_may_stand_before_each_start_and_the_first_may_tell_the_sizes_o
     data = vol(buffers=buffers) + vop("I"), vop("P", 1), vol() + vop("I", 2), vop("S", 3)
     found = proven("mpeg4", *data, extradata=extradata)
     assert found == Proof([0, 1, 2, 3], [0, 2], [0] * 4)
+
+
+@pytest.mark.parametrize(
+    ("extradata", "before", "are_given"),
+    [
+        (vol(), vol(), True),
+        (vol(), b"", True),
+        (b"", vol(), False),
+        (vol(resolution=30), vol(), False),
+        (vol() + DIVX, vol(), False),
+    ],
+)
+def test_only_what_the_container_gives_leaves_a_decoder_as_it_was(
+    extradata: bytes, before: bytes, are_given: bool
+) -> None:
+    data = before + vop("I"), vop("P", 1), before + vop("I", 2)
+    found = prove(packets("mpeg4", data, extradata=extradata))
+    assert found is not None
+    assert found.are_settings_given == are_given
 
 
 def test_packed_b_vops_are_decoded_with_the_placeholders_behind_them() -> None:

@@ -145,6 +145,17 @@ IS: dict[str, tuple[Callable[[Path], object], str]] = {
 }
 
 
+def test_files_that_share_a_decoder_have_the_frames_of_one_of_their_own(tmp_path: Path) -> None:
+    for seed in range(20):
+        make_avi(tmp_path / f"{seed}.avi", frames=30, seed=seed)
+    decoder, draw = Decoder(tmp_path), random.Random(0)
+    for seed in range(20):
+        path, start = f"{seed}.avi", draw.randrange(26)
+        mine, _ = decode_with(decoder, path, TINY, seed, start=start, end=start + 4)
+        alone, _ = decode(tmp_path, path, TINY, seed, start=start, end=start + 4)
+        assert np.array_equal(mine, alone)
+
+
 @pytest.mark.parametrize("kind", [*HOLDS, *IS])
 def test_a_file_that_is_not_a_video_is_refused_with_a_reason(
     kind: str, videos: Videos, tmp_path: Path

@@ -6,7 +6,11 @@ from typing import Any
 
 import pytest
 
+from tests.support.videos import make_avi
+from videoload.decoding.decoder import Decoder
 from videoload.decoding.open_files import OpenFiles
+from videoload.reading.video import VideoReader
+from videoload.stopwatch import Stopwatch
 from videoload.storage.files import Folder
 from videoload.storage.video_file import VideoFile
 
@@ -58,3 +62,27 @@ def test_a_file_that_was_replaced_is_not_taken_for_the_new_one(folder: Path) -> 
     (folder / "new").rename(folder / "0")
     assert files.take(storage.resolve("0")) is None
     assert opened.is_closed
+
+
+def test_a_file_like_the_last_one_gets_its_decoder_and_no_other_file_does(tmp_path: Path) -> None:
+    for seed in range(3):
+        make_avi(tmp_path / f"{seed}.avi", frames=4, seed=seed)
+    make_avi(tmp_path / "other.avi", frames=4, size=(48, 64))
+    make_avi(tmp_path / "reordered.avi", frames=8, b_frames=1)
+    decoder, files, storage = Decoder(tmp_path), OpenFiles(), Folder(tmp_path)
+
+    def opened(path: str) -> VideoReader:
+        return files.open(storage.resolve(path), decoder.index(path), Stopwatch())
+
+    files.put(first := opened("0.avi"))
+    other = opened("other.avi")
+    assert other.decoder is not first.decoder
+    files.put(other)
+    second = opened("1.avi")
+    assert second.decoder is first.decoder
+    third = opened("2.avi")
+    assert third.decoder is not second.decoder, "nobody gave it back"
+    files.put(reordered := opened("reordered.avi"))
+    assert opened("reordered.avi").decoder is not reordered.decoder
+    for video in (second, third):
+        video.close()
