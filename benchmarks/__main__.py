@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-import msgspec
-
 from benchmarks.compare import Comparison, compare, say, show
-from benchmarks.decoded import decoded_share
 from benchmarks.loaders import LOADERS, USUAL
-from benchmarks.report import Results
-from benchmarks.works import FOLDER, WORKS, load
+from benchmarks.works import FOLDER, WORKS, decoded_share, load
 from videoload.errors import CatalogError
 from videoload.host import cores
 
@@ -25,15 +20,9 @@ _OWN_ROUNDS, _OWN_RUN_S = 1, 6.0  # of a user's videos: about two minutes
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command. Returns 1 if nothing ran, 130 if it was stopped."""
     told = _arguments(arguments)
-    if told.show:
-        results = msgspec.json.decode(told.show.read_bytes(), type=Results)
-        show(results)
-        return 0 if results.rows else 1
     names, videos = told.work or ["ucf", "hd"], ""
     if told.videos:
         names, videos = ["own"], str(told.videos.resolve())
-    elif "real" in names and os.environ.get("VIDEOLOAD_AVI"):
-        videos = os.path.join(os.environ["VIDEOLOAD_AVI"], "actions")
     loaders = told.loader or (USUAL if told.videos else list(LOADERS))
     told.folder.mkdir(parents=True, exist_ok=True)
     try:
@@ -75,7 +64,6 @@ def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     add("--folder", type=Path, default=FOLDER, help="where the AVI files are kept")
     add("--out", type=Path, default=Path("benchmark-results"), help="for results.json")
     add("--check-only", action="store_true", help="compare the frames, time nothing")
-    add("--show", type=Path, metavar="JSON", help="the tables of earlier results")
     return parser.parse_args(arguments)
 
 

@@ -6,7 +6,8 @@ anew. Two processes decode, and nothing trains. In turn:
 
     libav        no loader: bare libav decodes other random clips, with tables of key frames
     nothing      `Stream.dataset`; each epoch decodes its clips
-    frames       the same with a frame store, empty at the beginning
+    aligned      the same with windows that begin at keyframes, if it is asked for
+    frames       as nothing, with a frame store, empty at the beginning
     half         the same with room for half of the frames
     torchcodec   a DataLoader over torchcodec, if it is installed; its crops are in the middle
     cache        `tf.data`'s cache() of the first epoch's clips: FROZEN, no later epoch draws anew
@@ -18,8 +19,7 @@ is kept if memory is large enough.
 
 With --loop, videoload's ways go through `Stream.batches`, without TensorFlow.
 
-With --json FILE.json, a plot goes to FILE.png. --plot FILE.json draws it again, and prints the
-table of the documentation.
+With --json FILE.json, a plot goes to FILE.png, and the table of the documentation is printed.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from benchmarks.work import Work
 from benchmarks.works import FOLDER, WORKS, load
 
 TORCHCODEC = "torchcodec"
-WAYS = ("libav", "nothing", "frames", "half", TORCHCODEC, "cache")
+WAYS = ("libav", "nothing", "aligned", "frames", "half", TORCHCODEC, "cache")
 FILES = ("many", "many-hmdb")
 EPOCHS = (1, 2, 5, 10, 30, 100)
 SUMS = (1, 5, 10, 30, 100)
@@ -73,7 +73,8 @@ def measure(way: str, work: Work, epochs: int, folder: Path, store_gb: float, *,
     catalog = vl.Catalog(
         [file.path for file in work.files], [0] * len(work.files), ["a"], work.root
     )
-    clip = work.clip.spec(sampling="random", crop="random", flip=True)
+    align = "keyframe" if way == "aligned" else None
+    clip = work.clip.spec(sampling="random", crop="random", flip=True, align=align)
     options: dict[str, Any] = {}
     if way in ("frames", "half"):
         options = {"frame_store": folder, "frame_store_gb": store_gb}
@@ -188,16 +189,6 @@ def rows_of(work: Work, ways: list[str], rounds: int, epochs: int, *, loop: bool
         }  # fmt: skip
 
 
-def _beside(rows: list[Row]) -> list[Row]:
-    """The rows, with each later rate beside those of nothing and of libav."""
-    later = {row["way"]: row["later_clips_per_s"] for row in rows}
-    return [
-        {**row}
-        | {f"x_{way}": row["later_clips_per_s"] / later[way] for way in ("nothing", "libav")}
-        for row in rows
-    ]
-
-
 def main() -> None:
     """Measure, print, write."""
     made = parser(__doc__)
@@ -207,19 +198,13 @@ def main() -> None:
     made.add_argument("--rounds", type=int, default=3)
     made.add_argument("--epochs", type=int, default=30, help="100: five minutes a round and work")
     made.add_argument("--folder", type=Path, default=FOLDER, help="where the AVI files are kept")
-    made.add_argument("--plot", type=Path, metavar="JSON", help="the plot of earlier results")
     given = made.parse_args()
-    if given.plot:
-        epochs_table.draw(json.loads(given.plot.read_text()), given.plot.with_suffix(".png"))
-        return
     # so that what is kept is removed in that case too
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    ways = [*WAYS[:2], *(way for way in WAYS[2:] if not given.way or way in given.way)]
+    ways = [*WAYS[:2], *(way for way in WAYS[2:] if way in (given.way or WAYS[3:]))]
     if given.loop and "cache" in ways:
         ways.remove("cache")
-    if "half" in ways and "frames" not in ways:
-        made.error("half of the room is that of frames: ask for both")
     if TORCHCODEC in ways:
         try:
             LOADERS["DataLoader torchcodec"].load()
@@ -229,11 +214,10 @@ def main() -> None:
     rows: list[Row] = []
     for name in given.work or FILES:
         work = load(name, given.folder)
-        found = _beside(list(rows_of(work, ways, given.rounds, given.epochs, loop=given.loop)))
+        found = list(rows_of(work, ways, given.rounds, given.epochs, loop=given.loop))
         columns = {"": "{way}"}
         columns |= {f"epoch {i}": f"{{clips_per_s[{i}]:,.0f}}" for i in found[0]["clips_per_s"]}
         columns |= {"later": "{later_clips_per_s:,.0f}"}
-        columns |= {"x nothing": "{x_nothing:.2f}", "x libav": "{x_libav:.2f}"}
         columns |= {f"CPU s {i}": f"{{cpu_s[{i}]:,.1f}}" for i in found[0]["cpu_s"]}
         columns["GB"] = "{kept_gb:.2f}"
         show(f"clips/s, and CPU seconds summed: {work}", found, columns)

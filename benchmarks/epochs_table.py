@@ -10,14 +10,15 @@ from benchmarks.figures import Row
 NAMES = {
     "libav": "bare libav",
     "nothing": "nothing kept",
+    "aligned": "nothing kept, windows from keyframes",
     "frames": "frame store",
     "half": "frame store, half of the room",
     "torchcodec": "DataLoader, torchcodec",
     "cache": "tf.data cache(): frozen clips",
 }
 _COLORS = {
-    "libav": "#606060", "nothing": "#8fb4d9", "frames": "#d9662b", "half": "#e8a882",
-    "torchcodec": "#7a6bb0", "cache": "#b0b0b0",
+    "libav": "#606060", "nothing": "#8fb4d9", "aligned": "#3f7fbf", "frames": "#d9662b",
+    "half": "#e8a882", "torchcodec": "#7a6bb0", "cache": "#b0b0b0",
 }  # fmt: skip
 
 

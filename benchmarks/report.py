@@ -21,27 +21,12 @@ from rich.table import Table
 from benchmarks.loaders import LIMIT
 from videoload import host
 
-_BUSY = 0.2  # cores that other programs take: more moves the rates by a tenth and more
 _PACKAGES = (
     "videoload",
     "av", "tensorflow", "keras", "torch", "torchcodec",
     "opencv-python-headless", "decord", "spdl-core", "spdl-io",
 )  # fmt: skip
 _HEADINGS = ("clips/s", "from", "to", "of limit", "CPU ms", "first s", "MB", "wrong")
-_WRONG = (
-    "wrong: the share of {frames} frames that are not those asked for, since another frame of the "
-    "file is nearer. These loaders seek by time stamps or by a number that the container tells; in "
-    "some files these lead elsewhere. Their rates are for other frames than yours."
-)
-_OURS_WRONG = (
-    "wrong, of videoload: it gives other frames than a decode from the file's start. This is a "
-    "defect, please report it with a file."
-)
-_FAILED = "failed: this loader ended with that error; the others are not affected."
-_OURS_FAILED = (
-    "failed, of videoload: it stops at the first file that it cannot read. A training goes on with "
-    "another file instead. `videoload scan DIR` names all such files."
-)
 
 
 class Row(msgspec.Struct):
@@ -58,7 +43,6 @@ class Row(msgspec.Struct):
     memory: int = 0
     frames: int = 0
     wrong: int = 0
-    others_cores: float = 0.0  # that other programs of this host took meanwhile
 
 
 class Results(msgspec.Struct):
@@ -84,11 +68,6 @@ class Summary:
         self.frames = sum(row.frames for row in rows)
         self.wrong = sum(row.wrong for row in rows) / max(1, self.frames)
         self.share = median_beside(self.timed, limits)
-
-    @property
-    def is_ours(self) -> bool:
-        """Whether this is a way to use videoload."""
-        return self.loader.startswith("videoload")
 
     def median(self, field: str) -> float:
         """Median of a field over the timed rows."""
@@ -129,13 +108,6 @@ def machine() -> dict[str, str]:
     return told
 
 
-def others_cores(results: Results, work: str) -> float:
-    """How many cores other programs took during the runs of a work; 0 if that does not matter."""
-    rows = [r.others_cores for r in results.rows if r.work == work and r.clips_s]
-    busy = statistics.median(rows) if rows else 0.0
-    return busy if busy > _BUSY else 0.0
-
-
 def rows_of(results: Results, work: str) -> dict[str, list[Row]]:
     """The runs on a work by loader."""
     rows: dict[str, list[Row]] = {}
@@ -159,9 +131,8 @@ def summaries(results: Results, work: str) -> list[Summary]:
 
 
 def tables(results: Results) -> Iterator[Table]:
-    """One a work; ``CPU ms`` a clip, ``first s`` to the first batch, ``wrong`` frames. On a busy
-    host there is no share of the limit, since both sides of it depend on the others. A loader
-    without a rate has its reason below; what needs a word is explained there."""
+    """One a work; ``CPU ms`` a clip, ``first s`` to the first batch, ``wrong`` frames. A loader
+    without a rate has its reason below."""
     for work, what in results.works.items():
         title = f"{work}: {what}; {results.processes} processes"
         table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
@@ -169,7 +140,7 @@ def tables(results: Results) -> Iterator[Table]:
         for name in _HEADINGS[:-1]:
             table.add_column(name, justify="right", no_wrap=True)
         table.add_column(_HEADINGS[-1], no_wrap=True)
-        busy, found = others_cores(results, work), summaries(results, work)
+        found = summaries(results, work)
         for told in found:
             cells = [""] * (len(_HEADINGS) - 1)
             if told.timed:
@@ -177,33 +148,21 @@ def tables(results: Results) -> Iterator[Table]:
                     f"{told.clips_s:.1f}",
                     f"{min(told.rates):.1f}",
                     f"{max(told.rates):.1f}",
-                    "" if busy or told.share is None else f"{told.share:.1%}",
+                    "" if told.share is None else f"{told.share:.1%}",
                     f"{told.median('cpu_s_a_clip') * 1e3:.2f}",
                     f"{told.median('first_batch_s'):.2f}",
                     f"{told.median('memory') / 1e6:.0f}",
                 ]
             table.add_row(told.loader, *cells, told.verdict)
-        table.caption = "\n".join(map(escape, _words(found, busy)))
+        table.caption = "\n".join(map(escape, _words(found)))
         table.caption_justify = "left"
         yield table
 
 
-def _words(found: list[Summary], busy: float) -> Iterator[str]:
-    """What has to be known about the rows of a table."""
-    if busy:
-        yield (
-            f"This host is busy: other programs took {busy:.1f} of its {host.cores()} cores "
-            "meanwhile. So rates say little, and there is no share of the limit. Repeat it "
-            "when the host is quiet."
-        )
+def _words(found: list[Summary]) -> Iterator[str]:
+    """Why rows of a table have no rate."""
     yield from (f"{told.loader}: not run: {told.not_run}" for told in found if told.not_run)
     yield from (f"{told.loader}: failed: {told.error}" for told in found if told.error)
-    for is_ours, wrong, failed in ((False, _WRONG, _FAILED), (True, _OURS_WRONG, _OURS_FAILED)):
-        rows = [told for told in found if told.is_ours == is_ours]
-        if frames := max((told.frames for told in rows if told.wrong), default=0):
-            yield wrong.format(frames=frames)
-        if any(told.error for told in rows):
-            yield failed
 
 
 def median_beside(rows: list[Row], rates: dict[int, float]) -> float | None:

@@ -1,22 +1,22 @@
-"""Steps of a robot's data set, beside LeRobot's own DataLoader: `python -m benchmarks.robots`.
+"""Steps of a robot's data set, beside LeRobot's loader and PyAV: `python -m benchmarks.robots`.
 
 LeRobot pins an older PyAV than videoload takes, so it has an environment of its own:
 
     python3 -m venv lerobot && lerobot/bin/pip install 'lerobot==0.4.4'
     python -m benchmarks.robots --lerobot lerobot/bin/python
 
-LeRobot's writer makes 20 episodes of 300 steps (AV1 as it writes by default, two cameras of
-320x240). A sample is three frames of each camera and a chunk of 50 actions; batches of 8, shuffled,
-two worker processes; what comes out is float32 of 0 to 1, [B, T, C, H, W], on the CPU. In turn,
-each in a process of its own. Steps a second begin after the tenth batch; CPU is that of all
-processes, from the start to the end.
+LeRobot's writer makes 10 episodes of 300 steps (AV1 as it writes by default, cameras of 320x240). A
+sample is some frames of each camera, up to its step, and a chunk of 50 actions; shuffled, two
+worker processes; what comes out is float32 of 0 to 1, [B, T, C, H, W], on the CPU. LeRobot reads by
+torchcodec, and keeps files open. `pyav` is a plain Dataset, which keeps files open, too. In turn,
+each in a process of its own; the clock begins after three batches. CPU and bytes read are those of
+all processes.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import resource
 import subprocess
 import sys
 import time
@@ -25,21 +25,41 @@ from collections.abc import Iterable
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, NamedTuple
 
-_CAMERAS = ("observation.images.top", "observation.images.wrist")
-_EPISODES, _STEPS, _FPS, _WARM = 20, 300, 30, 10
-_WINDOW = (-6, -3, 0)
+from benchmarks import measure
+
+_EPISODES, _STEPS, _FPS, _WARM = 10, 300, 30, 3
 _CHUNK = [n / _FPS for n in range(50)]
+_LOADERS = "lerobot", "pyav", "videoload"
 
 
-def make(root: Path) -> None:
+class Case(NamedTuple):
+    """Frames of each camera, cameras, and samples of a batch."""
+
+    frames: int
+    cameras: int
+    batch: int
+
+    @property
+    def names(self) -> list[str]:
+        return [f"observation.images.{number}" for number in range(self.cameras)]
+
+    @property
+    def window(self) -> range:
+        return range(1 - self.frames, 1)
+
+
+CASES = [Case(1, 2, 8), Case(1, 4, 64), Case(8, 2, 8), Case(8, 4, 64)]
+
+
+def make(root: Path, case: Case) -> None:
     import numpy as np
     from lerobot.datasets.lerobot_dataset import LeRobotDataset
 
     camera = {"dtype": "video", "shape": (240, 320, 3), "names": ["height", "width", "channels"]}
     action = {"dtype": "float32", "shape": (14,), "names": [f"motor_{i}" for i in range(14)]}
-    features = {**dict.fromkeys(_CAMERAS, camera), "action": action}
+    features = {**dict.fromkeys(case.names, camera), "action": action}
     made = LeRobotDataset.create("videoload/robots", _FPS, features, root=root)
     rng = np.random.default_rng(0)
     waves = np.add.outer(np.arange(480), np.arange(640))
@@ -49,88 +69,131 @@ def make(root: Path) -> None:
         for step in range(_STEPS):
             top = scene[(y + step) % 240 :, (x + 2 * step) % 320 :][:240, :320]
             seen = (top + rng.integers(-4, 5, top.shape)).clip(0, 255).astype(np.uint8)
-            pictures = {_CAMERAS[0]: seen, _CAMERAS[1]: seen[::-1].copy()}
+            pictures = {name: np.roll(seen, 9 * at, 1) for at, name in enumerate(case.names)}
             values = rng.random(14, dtype=np.float32)
             made.add_frame({**pictures, "action": values, "task": "move"})
         made.save_episode(parallel_encoding=False)
     made.finalize()
 
 
-def lerobot(root: Path) -> Any:
+def lerobot(root: Path, case: Case) -> Any:
     from lerobot.datasets.lerobot_dataset import LeRobotDataset
     from torch.utils.data import DataLoader
 
-    deltas = {**{name: [n / _FPS for n in _WINDOW] for name in _CAMERAS}, "action": _CHUNK}
+    deltas = {**{name: [n / _FPS for n in case.window] for name in case.names}, "action": _CHUNK}
     dataset = LeRobotDataset("videoload/robots", root=root, delta_timestamps=deltas)
-    return DataLoader(dataset, batch_size=8, shuffle=True, num_workers=2)
+    return DataLoader(dataset, case.batch, shuffle=True, num_workers=2)
 
 
-def videoload(root: Path) -> Any:
+def pyav(root: Path, case: Case) -> Any:
+    import av
+    import numpy as np
+    import pyarrow.dataset
+    import torch
+    from torch.utils.data import DataLoader
+
+    episodes = pyarrow.dataset.dataset(root / "meta/episodes").to_table().to_pylist()
+    table = pyarrow.dataset.dataset(root / "data").to_table(["action"])
+    actions = np.array(table["action"].to_pylist(), np.float32).reshape(-1, _STEPS, 14)
+    opened: dict[Path, Any] = {}
+
+    def clip(name: str, episode: Any, steps: Any) -> Any:
+        chunk, file = (episode[f"videos/{name}/{of}_index"] for of in ("chunk", "file"))
+        path = root / f"videos/{name}/chunk-{chunk:03}/file-{file:03}.mp4"
+        if path not in opened:
+            opened[path] = av.open(str(path))
+            opened[path].streams.video[0].codec_context.thread_count = 1
+        stream = opened[path].streams.video[0]
+        wanted = (episode[f"videos/{name}/from_timestamp"] * _FPS + steps).round().tolist()
+        opened[path].seek(int((wanted[0] + 0.5) / _FPS / stream.time_base), stream=stream)
+        frames = {}
+        for frame in opened[path].decode(stream):
+            if (at := round(frame.time * _FPS)) in wanted:
+                frames[at] = torch.from_numpy(frame.to_ndarray(format="rgb24"))
+            if at >= wanted[-1]:
+                break
+        return torch.stack([frames[at] for at in wanted]).permute(0, 3, 1, 2) / 255
+
+    class Steps:
+        def __len__(self) -> int:
+            return len(episodes) * _STEPS
+
+        def __getitem__(self, index: int) -> Any:
+            number, step = divmod(index, _STEPS)
+            steps = np.clip(step + np.array(case.window), 0, None)
+            clips = {name: clip(name, episodes[number], steps) for name in case.names}
+            chunk = np.clip(step + np.arange(len(_CHUNK)), None, _STEPS - 1)
+            return {**clips, "action": torch.from_numpy(actions[number, chunk])}
+
+    return DataLoader(Steps(), case.batch, shuffle=True, num_workers=2)
+
+
+def videoload(root: Path, case: Case) -> Any:
     import videoload as vl
 
     catalog = vl.Catalog.from_lerobot(root, {"action": _CHUNK})
     window = vl.ClipSpec(
-        offsets=_WINDOW, sampling="dense", hop=1, edges="hold", size=(240, 320), crop="stretch"
-    )
+        offsets=tuple(case.window), sampling="dense", hop=1, edges="hold", size=(240, 320),
+        crop="stretch",
+    )  # fmt: skip
     with vl.Client(workers=2) as client:
-        stream = client.stream(
-            catalog, dict.fromkeys(_CAMERAS, window), batch_size=8, shuffle=True, seed=0
-        )
-        yield from vl.torch.batches(stream, "cpu", layout="BTCHW", mean=[0, 0, 0], std=[1, 1, 1])
+        spec = dict.fromkeys(case.names, window)
+        stream = client.stream(catalog, spec, case.batch, shuffle=True, seed=0)
+        yield from vl.torch.batches(stream, "cpu", layout="BTCHW")
 
 
-def _measured(batches: Iterable[Any], steps: int) -> dict[str, float]:
-    begun = time.perf_counter()
+def _measured(batches: Iterable[Any], batch: int, seconds: float) -> dict[str, float]:
     for number, _ in enumerate(batches, 1):
+        now = time.perf_counter(), measure.cpu_s(), measure.bytes_read()
         if number == _WARM:
-            warm = time.perf_counter()
-        if number * 8 >= steps:
+            begun = now
+        elif number > _WARM and now[0] > begun[0] + seconds:
             break
-    ended = time.perf_counter()
-    del batches
-    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return {
-        "steps a second": (number - _WARM) * 8 / (ended - warm),
-        "wall": ended - begun,
-        "CPU": sum(each.ru_utime + each.ru_stime for each in used),
-    }
+    steps = (number - _WARM) * batch
+    wall_s, cpu_s, read = (after - before for before, after in zip(begun, now, strict=True))
+    return {"steps/s": steps / wall_s, "CPU ms": cpu_s / steps * 1e3, "kB": read / steps / 1e3}
 
 
 def main() -> None:
     parser = ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--lerobot", default=sys.executable, help="a Python that has LeRobot")
-    parser.add_argument("--root", type=Path, help="where the set is, or is made")
+    parser.add_argument("--root", type=Path, help="where the sets are, or are made")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--steps", type=int, default=2000)
+    parser.add_argument("--seconds", type=float, default=12.0)
+    parser.add_argument("--case", type=int, nargs=3, action="append", metavar="N")
     parser.add_argument("--only", help="(used inside)")
     args = parser.parse_args()
+    cases = [Case(*case) for case in args.case or CASES]
     if args.only == "make":
-        make(args.root)
+        make(args.root, *cases)
     elif args.only:
-        batches = {"lerobot": lerobot, "videoload": videoload}[args.only](args.root)
-        print(json.dumps(_measured(batches, args.steps)))
+        batches = {"lerobot": lerobot, "pyav": pyav, "videoload": videoload}[args.only]
+        found = _measured(batches(args.root, *cases), cases[0].batch, args.seconds)
+        print(json.dumps(found), flush=True)
     else:
         with TemporaryDirectory() as folder:
-            _compare(args, args.root or Path(folder, "robots"))
+            for case in cases:
+                _compare(args, args.root or Path(folder), case)
 
 
-def _compare(args: Any, root: Path) -> None:
-    def run(name: str, python: str) -> dict[str, float]:
-        what = ["--root", str(root), "--steps", str(args.steps), "--only", name]
-        environment = {**os.environ, "HF_HUB_OFFLINE": "1"}
+def _compare(args: Any, root: Path, case: Case) -> None:
+    folder = root / f"robots-{case.cameras}"
+
+    def run(name: str) -> dict[str, float]:
+        python = args.lerobot if name in ("lerobot", "make") else sys.executable
+        what = ["--root", str(folder), "--seconds", str(args.seconds), "--only", name, "--case"]
         out = subprocess.run(
-            [python, __file__, *what], env=environment, check=True, stdout=subprocess.PIPE
-        ).stdout
+            [python, "-m", "benchmarks.robots", *what, *map(str, case)],
+            env={**os.environ, "HF_HUB_OFFLINE": "1"}, check=True, stdout=subprocess.PIPE,
+        ).stdout  # fmt: skip
         return json.loads(out.splitlines()[-1]) if name != "make" else {}
 
-    if not root.exists():
-        run("make", args.lerobot)
-    rounds: dict[str, list[dict[str, float]]] = {"lerobot": [], "videoload": []}
-    for _ in range(args.rounds):
-        for name, python in (("lerobot", args.lerobot), ("videoload", sys.executable)):
-            rounds[name].append(run(name, python))
-    for name, found in rounds.items():
-        print(name, {key: round(median(each[key] for each in found), 1) for key in found[0]})
+    if not folder.exists():
+        run("make")
+    rounds = [{name: run(name) for name in _LOADERS} for _ in range(args.rounds)]
+    for name in _LOADERS:
+        found = [each[name] for each in rounds]
+        print(*case, name, {key: round(median(e[key] for e in found), 1) for key in found[0]})
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ time to be over.
 from __future__ import annotations
 
 import json
-import os
 import sys
 import time
 from collections.abc import Iterator
@@ -55,25 +54,13 @@ def encoded(order: Order) -> bytes:
 
 def main() -> None:
     """Read the order, and write the result."""
-    began, busy_s = time.perf_counter(), _busy_s()
     order = msgspec.json.decode(Path(sys.argv[1]).read_bytes(), type=Order, dec_hook=_decoded)
     result: dict[str, Any]
     try:
         result = steady(order)
     except MissingError as error:
         result = {"not_run": str(error)}
-    wall_s = time.perf_counter() - began
-    others_s = (_busy_s()) - busy_s - measure.cpu_s()
-    result["others_cores"] = max(0.0, others_s) / wall_s
     Path(sys.argv[2]).write_text(json.dumps(result))
-
-
-def _busy_s() -> float:
-    """CPU seconds that all cores of this host were busy, or taken away by other virtual machines,
-    since it began (proc_stat(5))."""
-    words = Path("/proc/stat").read_text().split()[1:9]
-    user, nice, system, _, _, irq, softirq, steal = map(int, words)
-    return float(user + nice + system + irq + softirq + steal) / os.sysconf("SC_CLK_TCK")
 
 
 def _decoded(kind: type, value: str) -> Any:

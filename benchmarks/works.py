@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,6 +17,7 @@ from msgspec.structs import replace
 from benchmarks.files import choose, look_at
 from benchmarks.videos import Recipe, make_video
 from benchmarks.work import Clip, File, Work
+from videoload.decoding.decoder import Decoder
 from videoload.errors import CatalogError
 from videoload.host import cores
 
@@ -50,11 +52,11 @@ WORKS = {
     "ucf": Kind(_SMALL, Recipe("mpeg4")),
     "hd": Kind(_LARGE, Recipe("mpeg4", 1280, 720, frames=150), files=6),
     "many": Kind(_SMALL, Recipe("mpeg4"), names=8),
+    "set": Kind(_SMALL, Recipe("mpeg4"), names=63),
     "hmdb": Kind(_SMALL, _HMDB),
     "many-hmdb": Kind(_SMALL, _HMDB, names=8),
-    "mjpeg": Kind(_SMALL, Recipe("mjpeg")),
     "h264": Kind(_SMALL, Recipe("libx264", 340, 256, 250, key_every=250, b_frames=3)),
-    "real": Kind(_SMALL, None),
+    "gop250": Kind(_SMALL, Recipe("libx264", 340, 256, 1500, 250, 3), files=4, names=8),
     "own": Kind(_SMALL, None),
     "tiny": Kind(Clip(8, 2, resize=64, crop=56), Recipe("mpeg4", 160, 120, 60), 8, 4),
 }
@@ -106,3 +108,17 @@ def _make(root: Path, kind: Kind, recipe: Recipe, say: Callable[[str], None]) ->
             (root / link).hardlink_to(root / path)
             files.append(replace(files[-1], path=link))
     return files
+
+
+def decoded_share(work: Work) -> float:
+    """Return the share of the pictures, from a keyframe to the last one of a clip, that videoload
+    decodes: without those that nobody refers to and no clip shows."""
+    decoder, every, decoded = Decoder(work.root), 0, 0
+    for item in work.distinct:
+        order = decoder.videos.index(work.files[item.file].path).order
+        for group, ordinals in groupby(work.clip.ordinals(item.start), order.group_of):
+            wanted = set(ordinals)
+            packets = range(order.start(group).packet, max(map(order.packet, wanted)) + 1)
+            every += len(packets)
+            decoded += sum(not order.left_out(packet, wanted) for packet in packets)
+    return decoded / every

@@ -81,7 +81,6 @@ _USUAL = (  # those of `--videos`: ours, and the usual ones
 )
 _MORE = (
     Loader("videoload tcp", _here("ours"), _TENSORFLOW, "tcp"),
-    Loader("videoload tcp curve", _here("ours"), _TENSORFLOW, "tcp curve"),
     Loader("DataLoader decord", _here("torch_data"), ("torch", "decord"), "decord"),
     Loader("DataLoader pyav usual", _here("torch_data"), ("torch",), "usual"),
     Loader("tf.data pyav", _here("tf_data"), _TENSORFLOW, "pyav"),

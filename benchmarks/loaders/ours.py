@@ -1,7 +1,6 @@
 """videoload, end to end: the batches of ``stream.dataset()``, or of a loop.
 
-Workers are local, or real ``videoload worker`` processes that connect over loopback tcp, with or
-without CURVE.
+Workers are local, or real ``videoload worker`` processes that connect over loopback tcp.
 
 Each item is a segment in a catalog, exactly as long as its clip, so "center" can choose nothing but
 the frames that were asked for.
@@ -11,11 +10,9 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
-from pathlib import Path
 
 from benchmarks.loaders import Batches
 from benchmarks.work import Item, Work
@@ -26,14 +23,11 @@ _STOP_S = 10
 
 
 def batches(work: Work, items: Sequence[Item], processes: int, variant: str) -> Batches:
-    """Yield the batches of the variant: "" for TensorFlow, "loop", "tcp" or "tcp curve". Labels are
-    the items' numbers. The stream repeats the list as often as needed."""
+    """Yield the batches of the variant: "" for TensorFlow, "loop" or "tcp". Labels are the items'
+    numbers. The stream repeats the list as often as needed."""
     once = items[: len(work.distinct)]
     epochs, count = -(-len(items) // len(once)), len(items) // work.batch
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        _client(Path(folder), work, processes, variant) as client,
-    ):
+    with _client(work, processes, variant) as client:
         spec = work.clip.spec(sampling="center")
         stream = client.stream(_catalog(work, once), spec, work.batch, on_error="raise")
         if variant == "loop":
@@ -58,19 +52,15 @@ def _catalog(work: Work, items: Sequence[Item]) -> Catalog:
 
 
 @contextmanager
-def _client(folder: Path, work: Work, processes: int, variant: str) -> Iterator[Client]:
-    if "tcp" not in variant:
+def _client(work: Work, processes: int, variant: str) -> Iterator[Client]:
+    if variant != "tcp":
         with Client(workers=processes) as client:
             yield client
         return
-    command = [sys.executable, "-m", "videoload"]
-    trainer, worker = None, []
-    if "curve" in variant:
-        subprocess.run([*command, "keygen", str(folder / "keys")], check=True, capture_output=True)
-        trainer, worker = folder / "keys" / "trainer", ["--keys", str(folder / "keys" / "worker")]
-    with Client(workers=0, listen="tcp://127.0.0.1:*", keys=trainer) as client:
+    with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
         dial = ["--connect", client.endpoints[0], "--root", str(work.root)]
-        host = subprocess.Popen([*command, "worker", *dial, *worker, "--workers", str(processes)])
+        dial += ["--workers", str(processes)]
+        host = subprocess.Popen([sys.executable, "-m", "videoload", "worker", *dial])
         try:
             client.wait_for_workers(processes)
             yield client

@@ -72,7 +72,7 @@ def test_a_file_like_the_last_one_gets_its_decoder_and_no_other_file_does(tmp_pa
     decoder, files, storage = Decoder(tmp_path), OpenFiles(), Folder(tmp_path)
 
     def opened(path: str) -> VideoReader:
-        return files.open(storage.resolve(path), decoder.index(path), Stopwatch())
+        return files.open(storage.resolve(path), decoder.videos.index(path), Stopwatch())
 
     files.put(first := opened("0.avi"))
     other = opened("other.avi")
