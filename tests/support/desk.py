@@ -36,7 +36,7 @@ def a_stream(
     buckets: Mapping[int, Pool] = MappingProxyType({}), rows: int = 1,
     frame_s: float = math.inf, **more: Any,
 ) -> Stream:  # fmt: skip
-    """A stream as the table has it. Video 5 is ``5.avi``; or 5 modulo the number of files, where
+    """A stream of the scheduler. Video 5 is ``5.avi``; or 5 modulo the number of files, where
     each file has several ``rows``. ``frame_s``: how long a frame takes, infinity if not known."""
     options = checked_options(
         batch,

@@ -585,7 +585,8 @@ class Simulation:
                 batches = [*reader.filling.values(), *reader.complete.values()]
                 slots += [*reader.free, *(batch.slot for batch in batches)]
                 free += reader.free
-                assert reader.slots == sum(each is reader for each in stream.reader_of.values())
+                rest = [each for each in stream.readers.values() if each is not reader]
+                assert all(reader.owned.isdisjoint(each.owned) for each in rest)
             assert sorted(slots) == list(range(stream.slots))
             written = Counter(
                 (lease.slot, row) for worker in self.workers.values() if worker.known.local

@@ -34,10 +34,10 @@ _FILE = 60  # characters of a path beside an error, from its end
 
 @dataclass(eq=False)
 class Answers:
-    """Handles the answers of a client's workers, and notifies the scheduler ``table``. ``meter``
+    """Handles the answers of a client's workers. ``tell`` passes events to the scheduler. ``meter``
     counts for all streams."""
 
-    table: Scheduler
+    scheduler: Scheduler
     tell: Callable[[events.Event], None]
     streams: Mapping[int, OpenStream]
     workers: Mapping[Peer, ConnectedWorker]
@@ -46,7 +46,7 @@ class Answers:
 
     def take(self, peer: Peer, result: Result) -> None:
         """Handle a RESULT. Raises ProtocolError."""
-        lease, worker = self.table.lease(peer, result.lease), self.workers[peer]
+        lease, worker = self.scheduler.lease(peer, result.lease), self.workers[peer]
         now, is_sent = time.monotonic(), not worker.state.local
         if lease is None or not lease.is_owed:
             self._too_late(worker, lease, result, now)
@@ -62,7 +62,7 @@ class Answers:
             raise ProtocolError(str(error)) from None
         if len(result.files) != rows:
             raise ProtocolError(f"{len(result.files)} files for {rows} clips")
-        if (at := self.table.other_file(lease, result.files)) is not None:
+        if (at := self.scheduler.other_file(lease, result.files)) is not None:
             worker.timer.failed(now)
             reason = f"its copy of {named(stream.catalog[lease.videos[at]].path)} is another one"
             self.tell(events.Failed(lease, at, reason, Fault.COPY, result.files[at]))
@@ -99,7 +99,7 @@ class Answers:
         """A worker could not decode a clip of a lease."""
         worker, line = self.workers[peer], failed.reason
         worker.timer.failed(now)
-        if (lease := self.table.lease(peer, failed.lease)) is None:
+        if (lease := self.scheduler.lease(peer, failed.lease)) is None:
             self.tell(events.Heard(peer))
             return
         is_of_code = failed.fault in (Fault.FUNCTION, Fault.CODE)

@@ -90,7 +90,7 @@ T = TypeVar("T")
 # the connections over them.
 _MAX_ZMQ_THREADS = 4
 _CREDIT = 2  # leases of a worker: one at work and one waiting; more if a round trip takes long
-_BEAT_S = 0.25  # between two heartbeats of a worker, and between two ticks of the table
+_BEAT_S = 0.25  # between two heartbeats of a worker, and between two ticks of the scheduler
 _HEARTBEAT_S = 0.5  # between two heartbeats of this trainer, which also find workers that are gone
 _START_S = 30.0
 _STOP_S = 10.0
@@ -126,7 +126,7 @@ class Engine:
         self._listen, self._keys, self._insecure = listen, keys, insecure
         self._any_software = allow_version_mismatch
         self._folders = folders
-        self._table = Scheduler(
+        self._scheduler = Scheduler(
             credit=_CREDIT, stall_s=stall_s, silence_s=SILENCE_S,
             storage_timeout_s=storage_timeout_s,
         )  # fmt: skip
@@ -148,12 +148,12 @@ class Engine:
         self.streams = OpenStreams(self._tell, self._supervisor, bool(listen))
         by_id = self.streams.by_id
         self.membership = Membership(
-            self._admission, self._table, self._tell, self._supervisor, self._listener,
+            self._admission, self._scheduler, self._tell, self._supervisor, self._listener,
             self._warnings, _BEAT_S, stall_s,
         )  # fmt: skip
         self._workers = self.membership.workers
         self._answers = Answers(
-            self._table, self._tell, by_id, self._workers, self._meter, self._warnings
+            self._scheduler, self._tell, by_id, self._workers, self._meter, self._warnings
         )
         self._tick_at = self._heartbeat_at = time.monotonic()
         self._thread = threading.Thread(target=self._run, name=_THREAD, daemon=True)
@@ -277,18 +277,18 @@ class Engine:
         streams = [stream.record(records, WINDOW_S) for stream in latest]
         refused = [f"{who}: {why}" for who, why in list(self.membership.refused_lately.items())]
         trainer = f"{platform.node()}:{os.getpid()}"
-        files = {worker.name: self._table.file_of(at) for at, worker in self._workers.items()}
+        files = {worker.name: self._scheduler.file_of(at) for at, worker in self._workers.items()}
         workers = [replace(each, file=files.get(each.name, "")) for each in self.worker_stats()]
         return record_of(trainer, streams, workers, refused)
 
     def storage_says(self, root: str) -> str:
         """Return the error of a root that does not respond; "" if it does."""
-        found = self._table.roots.failure_of(root)
+        found = self._scheduler.roots.failure_of(root)
         return "" if found is None else found[1]
 
     def storage_away(self) -> dict[int, float]:
         """For how long the root of each stream has not answered; 0 if it does."""
-        now, roots = time.monotonic(), self._table.roots
+        now, roots = time.monotonic(), self._scheduler.roots
         found = {
             stream.state.id: roots.failure_of(stream.state.root)
             for stream in list(self.streams.by_id.values())
@@ -318,7 +318,7 @@ class Engine:
                 return
             while not self._stopping:
                 # Before `calls` are looked at: `post` adds its call first, and then reads this.
-                self.has_credit = self._table.pool.has_credit
+                self.has_credit = self._scheduler.pool.has_credit
                 for handle in self._receive():
                     handle()
                     self._send()
@@ -388,7 +388,9 @@ class Engine:
                 self._tell(events.Heard(peer, whole=False))
         yield partial(self._tell, events.Tick())
         yield partial(self.streams.grow, len(self._workers))
-        self.membership.tick(now, is_read=bool(self.streams.by_reader))
+        self.membership.tick(
+            now, is_read=any(stream.queues for stream in self.streams.by_id.values())
+        )
         self._refusals.tell(now)
         self._warnings.tell(now)
         if now >= self._heartbeat_at:
@@ -456,7 +458,7 @@ class Engine:
 
     def _tell(self, event: events.Event) -> None:
         """Pass an event to the scheduler, and queue its commands."""
-        self._due += self._table.apply(event, time.monotonic())
+        self._due += self._scheduler.apply(event, time.monotonic())
 
     def _about(self, stream: OpenStream, call: Callable[[], None]) -> None:
         try:
@@ -511,11 +513,11 @@ class Engine:
         place = stream.place(grant.slot, grant.rows, clip_bytes) if worker.state.local else None
         if place is None:
             answer_bytes = len(grant.samples) * (clip_bytes + told_bytes)
-            peer.granted(answer_bytes, self._table.pool.held(peer))
+            peer.granted(answer_bytes, self._scheduler.pool.held(peer))
         worker.timer.granted(time.monotonic())
         worker.last_lease = grant.lease
         if not peer.send(stream.lease(grant, task, place)) and place is None:
-            is_idle = self._table.pool.held(peer) == 1  # it never got this lease
+            is_idle = self._scheduler.pool.held(peer) == 1  # it never got this lease
             self.membership.remove(peer, died=True, at_work=0 if is_idle else None)
 
     def _take_identified(self) -> None:

@@ -11,7 +11,7 @@ the new one is admitted. There are two kinds of addresses:
     most.
 
 `Admission` decides on a HELLO, without sockets, processes or a clock. Only `Membership` changes who
-is here, in the I/O thread; others look. What happens to a worker's leases is the lease table's.
+is here, in the I/O thread; others look. What happens to a worker's leases is the scheduler's.
 """
 
 from __future__ import annotations
@@ -211,7 +211,7 @@ class Membership:
     """The workers of a client.
 
     Attributes:
-        table: Knows which workers are unresponsive.
+        scheduler: Knows which workers are unresponsive.
         tell: Passes events to it.
         warnings: The log for workers that are refused, or that differ from the others.
         comings: The log for workers that join and leave.
@@ -223,7 +223,7 @@ class Membership:
     """
 
     admission: Admission[Peer]
-    table: Scheduler
+    scheduler: Scheduler
     tell: Callable[[events.Event], None]
     supervisor: Supervisor
     listener: Listener
@@ -260,7 +260,7 @@ class Membership:
         """Return the connected workers, without those that have been unresponsive for long: a host
         that lost its power sends no BYE."""
         workers = list(self._workers.values())
-        return [worker for worker in workers if not self.table.pool.is_gone(worker.state)]
+        return [worker for worker in workers if not self.scheduler.pool.is_gone(worker.state)]
 
     def wait_for(self, count: int, timeout_s: float, is_over: Callable[[], bool]) -> int:
         """Wait until ``count`` workers are connected, or time is out, or ``is_over``; returns how

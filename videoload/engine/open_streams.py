@@ -211,7 +211,6 @@ class OpenStreams:
     supervisor: Supervisor
     listens: bool
     by_id: dict[int, OpenStream] = field(default_factory=dict)
-    by_reader: dict[int, OpenStream] = field(default_factory=dict)
 
     def add(self, stream: OpenStream) -> None:
         self.by_id[stream.state.id] = stream
@@ -254,9 +253,7 @@ class OpenStreams:
         self._share(stream)
 
     def of(self, command: Command) -> OpenStream | None:
-        """Return the stream that a command of the table is about, if it is about one."""
-        if isinstance(command, Ready):
-            return self.by_reader.get(command.reader)
+        """Return the stream that a command of the scheduler is about, if it is about one."""
         return self.by_id.get(getattr(command, "stream", -1))
 
     def drop(self, stream: OpenStream) -> None:
@@ -275,7 +272,6 @@ class OpenStreams:
         if self.listens:
             native.keep_pages()  # not earlier: the import of TensorFlow would set malloc after it
         stream.queues[reader_id] = queue
-        self.by_reader[reader_id] = stream
         self.tell(events.ReaderBegan(stream.state.id, reader_id, steps))
 
     def request_batch(self, reader_id: int) -> None:
@@ -284,7 +280,6 @@ class OpenStreams:
     def end(self, stream: OpenStream, reader_id: int) -> None:
         """A reader reads no further."""
         queue = stream.queues.pop(reader_id, None)
-        self.by_reader.pop(reader_id, None)
         if queue is None:
             return
         self.tell(events.ReaderEnded(reader_id))
@@ -308,7 +303,7 @@ class OpenStreams:
 
     def hand_out(self, ready: Ready) -> None:
         """Put a batch into its reader's queue."""
-        stream = self.by_reader[ready.reader]
+        stream = self.by_id[ready.stream]
         stream.delivered[ready.slot] = ready
         stream.queues[ready.reader].put(ready)
 
@@ -326,4 +321,3 @@ class OpenStreams:
         for stream in self.by_id.values():
             stream.memory.close()
         self.by_id.clear()
-        self.by_reader.clear()

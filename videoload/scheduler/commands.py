@@ -31,6 +31,7 @@ class Grant(msgspec.Struct, frozen=True):
 class Ready(msgspec.Struct, frozen=True):
     """Hand this batch to the consumer of ``reader``, which owns its slot until `SlotBack`."""
 
+    stream: int
     reader: int
     step: int
     slot: int

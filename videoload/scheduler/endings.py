@@ -1,21 +1,21 @@
-"""The endings of a stream: at which batch, and with which error. `Scheduler` ends it, in one place:
-the error is `Stream.ended`, all its batches are cancelled, and its consumers get the error.
+"""What ends a stream, at which batch, and with which error. `Scheduler._end` is the only place that
+ends one: it writes ``Stream.ended``, cancels all batches, and sends the error to all consumers.
 
     what happens                                     the stream ends  with
     -----------------------------------------------  ---------------  ------------------------------
     too many videos are bad, or none is left         at the batch     TooManyBadVideos, SpecError
-    ... one is, with on_error="raise"                at the batch     VideoError
+    one video is bad, with on_error="raise"          at the batch     VideoError
     the user's function fails, or no worker has it   at the batch     TransformError
-    a file of many was rewritten, says a worker      at the batch     StorageError
-    the plan raises something                        at the batch     VideoloadError
-    the function hangs, or is slow at several clips  at once          TransformError
-    a file of many was rewritten, sees the trainer   at once          RewrittenError
-    no worker reads its root for `storage_timeout_s`  at once          StorageError
-    a call or a command about the stream raises      at once          this error, or VideoloadError
+    a worker finds that many files were rewritten    at the batch     StorageError
+    the plan raises an exception                     at the batch     VideoloadError
+    the function is too slow at several clips        at once          TransformError
+    the trainer finds that files were rewritten      at once          RewrittenError
+    no worker reads its root (`storage_timeout_s`)   at once          StorageError
+    a call or a command about the stream raises      at once          that error, or VideoloadError
 
 *At the batch* means: after all batches before it were handed over, once a consumer waits for it. So
-read-ahead decides nothing. Which videos are bad is decided in `blame`, and how many may be, in
-`plan.quarantine`.
+read-ahead decides nothing. `blame` decides which videos are bad, and `plan.quarantine` how many may
+be. The end of the client ends no stream: its consumers get the client's error.
 """
 
 from __future__ import annotations
@@ -34,9 +34,8 @@ def error_at(batch: Batch) -> VideoloadError | None:
 
 
 def error_before(batch: Batch) -> VideoloadError | None:
-    """Return the error with which the stream ends at a batch whose first clips, as far as they are
-    decided on, show already that too many videos are bad. If all are bad, it would never be
-    complete."""
+    """Return the error with which the stream ends at an incomplete batch, whose first clips show
+    already that too many videos are bad. If all are bad, the batch would never be complete."""
     quarantine, samples = batch.reader.stream.quarantine, batch.samples
     open_rows = [chunk.rows[0] for chunk in batch.chunks] + [*batch.left][:1]
     end = min(open_rows, default=len(samples))
@@ -45,30 +44,30 @@ def error_before(batch: Batch) -> VideoloadError | None:
 
 
 def of_clip(decision: Decision) -> VideoloadError:
-    """Return a clip ends the stream, as `Blame` decided."""
+    """Return the error of a clip that ends the stream, as `Blame` decided."""
     kind = StorageError if decision.fault is Fault.REWRITTEN else TransformError
     return kind(decision.reason)
 
 
 def of_root(says: str, seconds: float) -> VideoloadError:
-    """Return the error of a root that has not responded for so long."""
+    """Return the error of a root that no worker has read for so long, which ``says`` why."""
     return StorageError(f"{says}; no worker has read a video for {seconds:g} s since")
 
 
 def of_plan(step: int, cause: Exception) -> VideoloadError:
-    """Return a batch cannot be planned."""
+    """Return the error of a batch that cannot be planned."""
     return _of_defect(f"batch {step} cannot be planned: {cause!r}", cause)
 
 
 def of_call(cause: Exception) -> VideoloadError:
-    """Return a call or a command about the stream raised this."""
+    """Return the error of a call or a command about the stream that raised ``cause``."""
     if isinstance(cause, VideoloadError):
         return cause
     return _of_defect(f"this stream broke in the I/O thread of videoload: {cause!r}", cause)
 
 
 def _of_defect(text: str, cause: Exception) -> VideoloadError:
-    """Return a defect of ours. The I/O thread logs the cause."""
+    """Return the error of a defect of ours, whose cause the I/O thread logs."""
     error = VideoloadError(text)
     error.__cause__ = cause
     return error

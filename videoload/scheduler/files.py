@@ -5,18 +5,18 @@ there. So each lease of a worker that reads another copy than the trainer contai
 *fingerprints* of its files. The worker compares before it decodes, and its answer contains the
 fingerprint that it found.
 
-               requested           the trainer has the file
-    UNKNOWN ─────────────> REQUESTED ───────────────────────> OWN ──┐ a worker has another file:
-       ^                      │                                     │ the trainer's may be new
-       └──────────────────────┼─────────────────────────────────────┘
-                              │ it has none            the first answer
-                              └──────────────> ABSENT ──────────────────> PINNED
+               the trainer has looked, and has the file
+    UNKNOWN ─────────────────────────────────────────────> OWN
+       │ ^                                                  │ a worker has another file:
+       │ └──────────────────────────────────────────────────┘ the trainer's may be new
+       │ the trainer has none            the first answer
+       └──────────────────────> ABSENT ─────────────────────> PINNED
 
-A file that the trainer cannot read now is not missing: it stays REQUESTED, and is tried again. See
-`blame` for what follows if that takes too long. No lease is granted for a video that is UNKNOWN or
-REQUESTED. While it is ABSENT, any copy will do, and the first one that is decoded is the stream's
-copy from then on. A catalog from a scan, or a resumed run, contains fingerprints: these are PINNED
-where the trainer has no file.
+No lease is granted for a video that is UNKNOWN. A file that the trainer cannot read now is not
+missing: its video stays UNKNOWN, and the trainer tries again. See `blame` for what follows if that
+takes too long. While a video is ABSENT, any copy will do, and the first one that is decoded is the
+stream's copy from then on. A catalog from a scan, or a resumed run, contains fingerprints: these
+are PINNED where the trainer has no file.
 """
 
 from __future__ import annotations
@@ -132,10 +132,9 @@ class FileState(IntEnum):
     """As drawn above."""
 
     UNKNOWN = 0
-    REQUESTED = 1
-    OWN = 2
-    ABSENT = 3
-    PINNED = 4
+    OWN = 1
+    ABSENT = 2
+    PINNED = 3
 
 
 class Files:
@@ -156,7 +155,7 @@ class Files:
 
     def are_known(self, videos: Iterable[int]) -> bool:
         """Return whether clips of these videos may be granted."""
-        return all(self._states[video] > FileState.REQUESTED for video in videos)
+        return all(self._states[video] != FileState.UNKNOWN for video in videos)
 
     def is_own(self, video: int) -> bool:
         """Return whether the trainer has the file itself."""
@@ -172,8 +171,13 @@ class Files:
 
     def to_ask(self, videos: Iterable[int], now: float) -> tuple[int, ...]:
         """Return the videos that were not requested yet, and mark them as requested."""
-        requested = tuple(v for v in dict.fromkeys(videos) if self._states[v] == FileState.UNKNOWN)
-        self._states[list(requested)] = FileState.REQUESTED
+        requested = tuple(
+            video
+            for video in dict.fromkeys(videos)
+            if self._states[video] == FileState.UNKNOWN
+            if video not in self._asked
+            if video not in self._unread
+        )
         self._asked |= dict.fromkeys(requested, now)
         return requested
 
@@ -265,7 +269,7 @@ class Files:
 
     def _pins(self) -> npt.NDArray[np.int64]:
         prints = np.where(self._states == FileState.PINNED, self._prints, 0)
-        return np.where(self._states <= FileState.REQUESTED, self._given, prints)
+        return np.where(self._states == FileState.UNKNOWN, self._given, prints)
 
     def _give(self, prints: npt.NDArray[np.int64], salt: int) -> None:
         if not (self._prints.any() or self._given.any()):

@@ -1,30 +1,30 @@
-"""Which clips are offered to which worker, and how many. Pure: no sockets, no threads, no clock. It
-looks at records and changes none: `Scheduler` grants what `offers` yields.
+"""Which worker is granted which clips next, and how many. Pure: no sockets, no threads, no clock.
+It reads records, and takes chunks out of their heaps. `Scheduler` grants what `offers` yields, one
+after the other.
 
-There is one way of offering:
+Clips are offered in one way:
 
-  * If an event may have brought clips, they are offered to the workers that would take a lease and
-    that they may be for: those of the hosts that clips prefer, and those that would be idle; or to
-    all, if there is one host, or a chunk waits that was granted before. If an event has brought
-    credit alone (an answer, a heartbeat), its worker is offered what is left.
-  * An offer goes in rounds, so that each worker gets a lease before any gets another, those that
-    hold the fewest first. In each round, clips that prefer a worker's host are for it first. Then
-    workers that would be idle get clips that prefer other hosts.
-  * A worker takes the first of these that it may, of the reader in need before others:
+  * If an event may have brought clips, they are offered to all workers that can take another lease;
+    if clips prefer hosts, only to workers of those hosts and to those that would be idle. If an
+    event has brought only credit (an answer, a heartbeat), its worker is offered what is left.
+  * An offer has rounds, so that each worker gets a lease before any gets another one. Workers with
+    the fewest leases come first. In a round, each worker is first offered clips that prefer its
+    host. Those that would then still be idle are offered the clips of other hosts as well.
+  * A worker is granted the first of these that it may take. Readers that a consumer waits for come
+    first, then those that are least ahead.
 
-        a chunk that left others without an answer, if it is here for long  (`blame`)
-        a chunk that was granted before
-        clips that no worker was granted yet, those of its host first  (`affinity`)
-        if it would be idle: a chunk that left others without an answer
-        ... and at a tick: a chunk that remote workers are late with while a consumer waits
+        a suspect, if the worker has been connected for long and has answered before (see `blame`)
+        a requeued chunk
+        clips that are in no chunk yet
+        if the worker is idle: a suspect
+        if the worker is idle, at a tick: a straggler, which gets a second, speculative lease
 
 A lease is 0.1 s of work, 16 clips at most: with less, messages cost more than 1 % of it on a busy
 host, and more has no benefit. It is no more than a worker's share of a batch, which is then
-complete early, or of half of what the slots hold. Until it is known how long a clip takes, a lease
-has one. Clips of one video stay together, for one pass over it. A slow worker gets what is back
-before the slots run dry (see `paces`).
-
-A worker that reads another copy of the videos gets clips whose files are known (see `files`).
+complete early, or of half of what the slots hold. Until a clip's time is known, a lease has one
+clip. Clips of one video stay together, for one pass over it. A slow worker gets what it returns
+before the slots run dry (see `paces`). A worker that reads another copy of the videos gets clips
+whose files are known (see `files`).
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from videoload.scheduler.records import (
     Worker,
 )
 
-_TRIED_ORPHANS = 32  # so many chunks are looked at for a worker, before it is passed over
+_TRIED_ORPHANS = 32  # so many chunks of a heap are considered for a worker
 _LATE, _LATE_S = 3.0, 0.1  # a lease is late after this many times what it should take, and 0.1 s
 # ... and after this time if the expected time is unknown, or its worker's storage refuses. It is
 # also the assumed distance of a worker without a complete message.
@@ -62,13 +62,13 @@ _LEASE_S = 0.1
 
 
 class NewChunk(NamedTuple):
-    """Rows of a batch that are in no chunk yet."""
+    """Rows of a batch that are to become a chunk."""
 
     batch: Batch
     rows: Sequence[int]
 
     def cut(self) -> Chunk:
-        """They become one."""
+        """Make the chunk, without videos that are known to be bad by now."""
         self.batch.substitute(self.rows)
         return self.batch.cut(self.rows)
 
@@ -86,50 +86,62 @@ class Offering:
     # Who is offered something
 
     def offers(
-        self, workers: Iterable[Worker] | None, late: Sequence[Chunk]
+        self, workers: Sequence[Worker] | None, stragglers: Sequence[Chunk]
     ) -> Iterator[tuple[Worker, Chunk | NewChunk]]:
-        """Yield grants for these workers, None: all candidates. The caller grants each before the
-        next is computed. ``late``: the overdue chunks."""
-        readers, has_choice = self._readers, self._pool.affinity.has_choice
-        if workers is None and has_choice and not _have_tried(readers):
-            workers = self._pool.available_for(reader.by_host for reader in readers)
-        asked = list(self._pool.available if workers is None else workers)
+        """Yield each grant, which the caller makes before the next is computed. ``workers``: only
+        these, None: all candidates. ``stragglers``: the result of `stragglers`."""
+        readers = [
+            reader
+            for stream in self._streams.values()
+            if stream.ended is None
+            for reader in stream.readers.values()
+        ]
         checked = [stream for stream in self._streams.values() if stream.files is not None]
-        dry: set[Hashable] = set()  # nothing that is left is for workers of these kinds
-        while asked and (late or any(reader.has_clips for reader in readers)):
-            are_alike = not late and not _have_tried(readers)
+        asked = self._all(readers) if workers is None else workers
+        dry: set[Hashable] = set()  # kinds of workers for which nothing is left
+        while asked and (stragglers or any(reader.has_clips for reader in readers)):
+            are_alike = not stragglers and not _have_tried(readers)
             took: dict[Worker, None] = {}
-            for others in (False, True) if has_choice else (True,):
-                for worker in asked:
-                    if worker in took or (others and has_choice and worker.is_fed):
-                        continue
-                    kind = (
-                        worker.local, others or worker.host,
-                        self._roots.are_paused and worker.copy,
-                        *(stream.checks(worker) for stream in checked),
-                    )  # fmt: skip
-                    if kind in dry:
-                        continue
-                    if (chunk := self._next(worker, readers, late, others=others)) is not None:
-                        yield worker, chunk
-                        took[worker] = None
-                    elif are_alike and not self._pool.is_slow(worker):
-                        dry.add(kind)
+            for worker, others in self._round(asked, took):
+                kind = (
+                    worker.local, others or worker.host, self._roots.are_paused and worker.copy,
+                    *(stream.checks(worker) for stream in checked),
+                )  # fmt: skip
+                if kind in dry:
+                    continue
+                chunk = self._next(worker, readers, stragglers, others=others)
+                if chunk is not None:
+                    yield worker, chunk
+                    took[worker] = None
+                elif are_alike and not self._pool.is_slow(worker):
+                    dry.add(kind)
             asked = [worker for worker in took if self._pool.would_take(worker)]
 
-    @property
-    def _readers(self) -> list[Reader]:
-        """The readers that may decode."""
-        streams = [stream for stream in self._streams.values() if stream.ended is None]
-        return [reader for stream in streams for reader in stream.readers.values()]
+    def _all(self, readers: Iterable[Reader]) -> Sequence[Worker]:
+        """Return all workers to which something may be offered."""
+        if self._pool.affinity.has_choice and not _have_tried(readers):
+            return self._pool.available_for(reader.by_host for reader in readers)
+        return list(self._pool.available)
+
+    def _round(
+        self, workers: Sequence[Worker], took: Mapping[Worker, None]
+    ) -> Iterator[tuple[Worker, bool]]:
+        """Yield each worker, and whether it is offered clips of other hosts too. ``took``: the
+        workers that were granted something in this round."""
+        has_choice = self._pool.affinity.has_choice
+        if has_choice:
+            yield from ((worker, False) for worker in workers)
+        for worker in workers:
+            if not has_choice or (worker not in took and not worker.is_fed):
+                yield worker, True
 
     # What it is offered
 
     def _next(
-        self, worker: Worker, readers: list[Reader], late: Sequence[Chunk], *, others: bool
+        self, worker: Worker, readers: list[Reader], stragglers: Sequence[Chunk], *, others: bool
     ) -> Chunk | NewChunk | None:
-        """Return the next grant for a worker. Without ``others``, of the new clips only those that
-        prefer its host."""
+        """Return the next grant for a worker. Without ``others``, new clips must prefer its
+        host."""
         readers.sort(key=_need)
         if self._roots.are_paused:
             readers = [each for each in readers if self._may_read(worker, each.stream)]
@@ -138,7 +150,7 @@ class Offering:
             suspects = [reader for reader in suspects if reader.stream.local_only]
         for reader in suspects if worker.answered else ():
             if chunk := self._first(reader.suspects, worker, stays=bool(worker.leases)):
-                # ... once it has nothing else to do, unless nothing speaks against new samples.
+                # A worker with leases finishes them first, unless the suspect has new samples.
                 return chunk if not worker.leases or chunk.is_replaced else None
         for reader in readers:
             found = self._first(reader.requeued, worker) or self._new(reader, worker, others=others)
@@ -149,23 +161,33 @@ class Offering:
         for reader in suspects:
             if chunk := self._first(reader.suspects, worker):
                 return chunk
-        return next((chunk for chunk in late if self._may_help(worker, chunk)), None)
+        return next((each for each in stragglers if self._may_speculate(worker, each)), None)
 
     def _may_read(self, worker: Worker, stream: Stream) -> bool:
         return self._roots.may_try(stream.root, worker.copy, self._pool.now)
 
-    def _may_have(self, worker: Worker, stream: Stream, videos: Iterable[int]) -> bool:
-        """Return whether it is known which files the worker must have for these videos, and its
-        word is taken."""
+    def _may_have(self, worker: Worker, reader: Reader, videos: Iterable[int]) -> bool:
+        """Return whether the worker's reports count for this stream, and its files of these videos
+        are known or need not be."""
+        stream = reader.stream
         if stream.local_only and not worker.local:
             return False
-        return stream.files is None or not stream.checks(worker) or stream.files.are_known(videos)
+        if stream.files is None or not stream.checks(worker) or stream.files.are_known(videos):
+            return True
+        self._unknown.setdefault(reader, {}).update(dict.fromkeys(videos))
+        return False
+
+    def take_unknown(self) -> Collection[tuple[Reader, Collection[int]]]:
+        """Return, since the last call, the readers that were considered for workers of other
+        copies, and the videos whose files must be known first."""
+        unknown, self._unknown = self._unknown, {}
+        return unknown.items()
 
     # Chunks that were granted before
 
     def _first(self, heap: Heap, worker: Worker, *, stays: bool = False) -> Chunk | None:
-        """Return the first chunk that waits in this heap and that this worker may be granted. It is
-        taken out, unless it ``stays``."""
+        """Return the first chunk of a heap that this worker may take, and remove it from the heap,
+        unless it ``stays``."""
         looked: Heap = []
         found = None
         while heap and found is None and len(looked) < _TRIED_ORPHANS:
@@ -182,46 +204,33 @@ class Offering:
         return found
 
     def _may_take(self, worker: Worker, chunk: Chunk) -> bool:
-        reader, videos = chunk.batch.reader, [sample.video for sample in chunk.next_samples]
-        if not self._may_have(worker, reader.stream, videos):
-            self._note_unknown(reader, videos)
+        reader, samples = chunk.batch.reader, chunk.next_samples
+        if not self._may_have(worker, reader, [sample.video for sample in samples]):
             return False
         if chunk.is_replaced:
             return self._pool.clips_in_time(worker, reader) >= 1
         return self._blame.may_take(worker, chunk)
 
-    # Clips that no worker was granted yet
+    # Clips that are in no chunk yet
 
     def _new(self, reader: Reader, worker: Worker, *, others: bool) -> NewChunk | None:
-        """Return the next clips that suit the worker. Without ``others``, those that prefer its
+        """Return the next clips that suit the worker. Without ``others``, they must prefer its
         host."""
         own: dict[Batch, dict[int, None]] = {}
         if self._pool.affinity.has_choice:
             own = reader.by_host.get(worker.host, own)
         if not (others or own) or (most := self._pool.clips_in_time(worker, reader)) < 1:
             return None
-        stream = reader.stream
-        checks = stream.checks(worker)
-        if checks:
-            self._note_unknown(reader, ())
+        if checks := reader.stream.checks(worker):
+            self._unknown.setdefault(reader, {})  # the files of its next batches
         left = ((batch, batch.left) for batch in reader.splitting) if others else ()
         for batch, rows in chain(own.items(), left):
-            first = list(islice(rows, stream.lease_clips))
+            first = list(islice(rows, reader.stream.lease_clips))
             chosen = first[: self._size(batch, first, most)]
             videos = [each.video for each in batch.substituted(chosen)] if checks else ()
-            if self._may_have(worker, stream, videos):
+            if self._may_have(worker, reader, videos):
                 return NewChunk(batch, chosen)
-            self._note_unknown(reader, videos)
         return None
-
-    def take_unknown(self) -> Collection[tuple[Reader, Collection[int]]]:
-        """Return the readers that were looked at for workers of other copies since the last call,
-        and the videos whose files these have to know before they can decode them."""
-        unknown, self._unknown = self._unknown, {}
-        return unknown.items()
-
-    def _note_unknown(self, reader: Reader, videos: Iterable[int]) -> None:
-        self._unknown.setdefault(reader, {}).update(dict.fromkeys(videos))
 
     def _size(self, batch: Batch, rows: Sequence[int], most: float) -> int:
         """Return how many of the next ``rows`` of a batch a worker gets."""
@@ -237,35 +246,34 @@ class Offering:
             size += 1
         return size
 
-    # Chunks that remote workers are late with
+    # Stragglers: chunks whose remote workers are overdue
 
-    def late(self) -> list[Chunk]:
-        """Return overdue remote chunks of the batches that consumers wait for. Chunks of local
-        workers are not granted twice, since no other may write there."""
-        found = []
-        for reader in self._readers if self._pool.idle else ():
-            if reader.waiting and reader.filling:
-                step = reader.next_delivery if reader.stream.ordered else min(reader.filling)
-                batch = reader.filling.get(step)
-                chunks = () if batch is None else batch.chunks
-                found += [chunk for chunk in chunks if self._is_late(chunk)]
-        return found
+    def stragglers(self) -> list[Chunk]:
+        """Return the stragglers of the batches that consumers wait for. Chunks of a local
+        worker are none, since no other may write there."""
+        batches = [
+            reader.filling.get(reader.next_delivery if stream.ordered else min(reader.filling))
+            for stream in (self._streams.values() if self._pool.idle else ())
+            for reader in stream.readers.values()
+            if reader.waiting and reader.filling
+        ]
+        chunks = [chunk for batch in batches if batch is not None for chunk in batch.chunks]
+        return [chunk for chunk in chunks if self._is_straggling(chunk)]
 
-    def _may_help(self, worker: Worker, chunk: Chunk) -> bool:
-        """Return whether an idle worker gets an overdue chunk, too; a slow one, if it, too, would
-        have finished."""
-        stream, videos = chunk.stream, [sample.video for sample in chunk.samples]
+    def _may_speculate(self, worker: Worker, chunk: Chunk) -> bool:
+        """Return whether an idle worker is granted a straggler too. A slow one is, if it, too,
+        would have finished."""
         return (
-            self._is_late(chunk, worker)
+            self._is_straggling(chunk, worker)
             and (not chunk.attempts or self._blame.may_take(worker, chunk))
-            and self._may_have(worker, stream, videos)
-            and self._may_read(worker, stream)
+            and self._may_have(worker, chunk.batch.reader, [each.video for each in chunk.samples])
+            and self._may_read(worker, chunk.stream)
         )
 
-    def _is_late(self, chunk: Chunk, other: Worker | None = None) -> bool:
-        """Return whether only remote workers hold it, and the last one of them for much longer than
-        a fast one needs, or ``other`` if that is slow; or whether that one cannot read. If several
-        held it, the clip may be to blame, and more workers would only get stuck, too."""
+    def _is_straggling(self, chunk: Chunk, other: Worker | None = None) -> bool:
+        """Return whether only remote workers hold the chunk, and the last of them is refused by its
+        storage, or has had it for much longer than a quick one needs, or than ``other``, if that is
+        slow. If several had it, the clip may be to blame, and more would only follow them."""
         if chunk.state is not ChunkState.GRANTED or not chunk.holders:
             return False
         lease = [*chunk.holders][-1]
@@ -287,7 +295,7 @@ class Offering:
 
 
 def _have_tried(readers: Iterable[Reader]) -> bool:
-    """Whether there are chunks that only some workers may get."""
+    """Return whether there are chunks that only some workers may get."""
     return any(reader.requeued or reader.suspects for reader in readers)
 
 

@@ -50,7 +50,6 @@ class WorkerPool:
         self._gained: dict[Worker, None] = {}  # they would take one more than before
         self._reliable: frozenset[Worker] | None = None  # until workers or the time change
         self._filings = count()
-        self._ticked = -math.inf
 
     # Which workers there are
 
@@ -113,14 +112,12 @@ class WorkerPool:
         self.affinity.joined(worker.host)
         self.update_availability(worker)
 
-    def leave(self, worker: WorkerId) -> Worker | None:
-        """Return a worker has ended. It takes no more leases, and still has those that it held."""
-        gone = self._workers.pop(worker, None)
-        if gone is not None:
-            self.affinity.left(gone.host)
-            gone.is_silent = True
-            self.update_availability(gone)
-        return gone
+    def leave(self, worker: Worker) -> None:
+        """Remove a worker that has ended. It takes no more leases, and still has those it held."""
+        del self._workers[worker.id]
+        self.affinity.left(worker.host)
+        worker.is_silent = True
+        self.update_availability(worker)
 
     # Leases
 
@@ -205,7 +202,7 @@ class WorkerPool:
         took = worker.row is not None
         if worker.row is not None:
             del worker.row[worker]
-        rests = worker.is_silent or worker.is_refused or self._ticked < worker.paused_until
+        rests = worker.is_silent or worker.is_refused or self.now < worker.paused_until
         worker.row = None if rests else self._row(worker)
         if took != (worker.row is not None):
             self._reliable = None
@@ -279,7 +276,6 @@ class WorkerPool:
 
     def tick(self) -> list[Worker]:
         """Time has passed. Returns the remote workers that are silent from now on."""
-        self._ticked = self.now
         silent = [worker for worker in self._workers.values() if self._falls_silent(worker)]
         for worker in silent:
             worker.is_silent = True

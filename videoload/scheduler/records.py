@@ -34,21 +34,24 @@ its clips are requeued, and which workers are blamed or removed:
          └─────────────────────────────────────────────> LANDING ────────┘
 
     OWED      its worker decodes it, or will. The answer counts.
-    VOID      another worker answered, or its clips are not needed any more. The answer is dropped,
-              so its slot may be reused at once.
-    LANDING   its clips are not needed any more, but its worker may write into the slot until it
-              reports the end, or is dead. The slot waits for that.
+    VOID      another worker answered, or its clips are not needed any more. The answer is dropped.
+              Its worker is remote, so its slot may be reused at once.
+    LANDING   its clips are not needed any more, but its worker may write into the slot until it has
+              answered, or is dead. The slot waits for that.
     ANSWERED  it is over, and its worker no longer holds it.
 
-Why nothing else ends a lease of a local worker, which is never VOID while the worker lives:
+    what makes a lease VOID                 of a remote worker            of a local worker
+    --------------------------------------  ----------------------------  --------------------------
+    another worker is granted its clips     VOID, when that one answers,  never, while it lives
+                                            or at once if it is local
+    its chunk is split, or its clip is bad  VOID                          never, while it lives
+    its batch is cancelled                  VOID                          LANDING
 
-    what makes a lease VOID                    a remote worker's      a local worker's
-    -----------------------------------------  ---------------------  ------------------------------
-    another worker is granted its clips        once that one answers; never: to the scheduler, it is
-                                               at once if it is local alive or dead
-    its clips are split, replaced, or the      once unresponsive, or  once it answered, or is dead
-      stream ends at one of them               another one answered
-    its batch is cancelled                     at once                LANDING
+Why a local lease is never VOID before it lands: its worker writes into the slot by itself, whether
+its answer counts or not. So no other worker is granted its clips before it has answered or is dead.
+To the scheduler, it is never unresponsive (its supervisor kills it if it hangs), and there is no
+speculative lease beside it. Then no other worker can answer, and nothing splits its chunk or
+condemns its clip. Only the end of a reader or of a stream, which cancels the batch, does not wait.
 """
 
 from __future__ import annotations
@@ -107,7 +110,6 @@ class Stream:
     reader_slots: int = field(init=False)  # so many are as many as a reader needs
     batch_clips: int = 1
     readers: dict[int, Reader] = field(default_factory=dict)
-    reader_of: dict[int, Reader] = field(default_factory=dict)  # by slot
     ended: VideoloadError | None = None  # with which it has ended: see `endings`
     frame_s: float = math.inf  # the time to decode a frame of a clip, a moving average
     unread: UnreadableFiles = field(default_factory=UnreadableFiles)
@@ -127,15 +129,14 @@ class Stream:
         self.free[:0] = range(self.slots, self.slots + added)[::-1]
         self.slots += added
         self.readers[reader.id] = reader
-        for slot in self.free[-self.reader_slots :]:
-            self.give(reader, slot)
-        reader.free, self.free = self.free[-reader.slots :], self.free[: -reader.slots]
+        reader.free = self.free[-self.reader_slots :]
+        reader.owned = {*reader.free}
+        del self.free[-self.reader_slots :]
         return added
 
     def end(self, reader: Reader) -> None:
         """A reader ends, with all its batches. Its slots are for the others."""
         del self.readers[reader.id]
-        self.reader_of = {s: other for s, other in self.reader_of.items() if other is not reader}
         for slot in reader.free:
             self.slot_back(slot)
         reader.cancel()
@@ -151,19 +152,14 @@ class Stream:
     def slot_back(self, slot: int) -> None:
         """Return a slot that is not used any more. If its reader has ended, the one with the fewest
         slots gets it, unless all have as many as the stream was created with."""
-        reader = self.reader_of.get(slot)
+        reader = next((each for each in self.readers.values() if slot in each.owned), None)
         if reader is None:
             reader = min(self.readers.values(), key=lambda each: each.slots, default=None)
             if reader is None or reader.slots >= self.reader_slots:
                 self.free.append(slot)
                 return
-            self.give(reader, slot)
+            reader.owned.add(slot)
         reader.free.append(slot)
-
-    def give(self, reader: Reader, slot: int) -> None:
-        """The slot belongs to this reader, until it ends."""
-        self.reader_of[slot] = reader
-        reader.slots += 1
 
     def path_of(self, video: int) -> str:
         """Return the path of a video."""
@@ -207,7 +203,7 @@ class Reader:
     next_step: int  # first step that was never opened
     stop: int
     next_delivery: int  # next step to hand over, if ordered
-    slots: int = 0  # its own
+    owned: set[int] = field(default_factory=set)  # slots, until it ends
     free: list[int] = field(default_factory=list)
     filling: dict[int, Batch] = field(default_factory=dict)
     complete: dict[int, Batch] = field(default_factory=dict)
@@ -216,7 +212,7 @@ class Reader:
     requeued: Heap = field(default_factory=list)
     suspects: Heap = field(default_factory=list)
     orphaned: Iterator[int] = field(default_factory=count)  # numbers them
-    splitting: dict[Batch, Batch] = field(default_factory=dict)  # they have clips in no chunk
+    splitting: dict[Batch, None] = field(default_factory=dict)  # they have clips in no chunk
     # The rows that are in no chunk yet and prefer a host. Hosts without any are not in it.
     by_host: dict[Hashable, dict[Batch, dict[int, None]]] = field(default_factory=dict)
     looked_until: int = 0  # the step before which all fingerprints were requested
@@ -251,6 +247,11 @@ class Reader:
             records.clear()
 
     @property
+    def slots(self) -> int:
+        """How many slots it has."""
+        return len(self.owned)
+
+    @property
     def ahead(self) -> int:
         """How many steps the first clips without a grant are ahead of its consumer."""
         first = next(iter(self.splitting), None)
@@ -264,7 +265,7 @@ class Reader:
     @property
     def can_open(self) -> bool:
         """Whether it has a batch to open, and a free slot."""
-        return bool(self.free and self.next_step < self.stop)
+        return bool(self.free and self.next_step < self.stop and self.stream.ended is None)
 
     @property
     def unfinished(self) -> bool:
@@ -289,7 +290,6 @@ class Batch:
     slot: int
     samples: list[Sample]
     left: dict[int, None]  # rows that are in no chunk yet, ascending
-    missing: int = 0  # rows that are not done
     info: npt.NDArray[Any] = field(default_factory=lambda: NO_INFO)  # the metadata of each row
     chunks: dict[Chunk, None] = field(default_factory=dict)  # chunks that are not done
     left_out: set[int] = field(default_factory=set)  # rows that cannot be decoded
@@ -314,8 +314,10 @@ class Batch:
         if self.left_out:
             rows, info = self.rows, info[list(self.rows)]
         samples = self.samples if rows is None else [self.samples[row] for row in rows]
-        reader = self.reader
-        return Ready(reader.id, self.step, self.slot, tuple(samples), info, rows, reader.slots)
+        reader, stream = self.reader, self.reader.stream.id
+        return Ready(
+            stream, reader.id, self.step, self.slot, tuple(samples), info, rows, reader.slots
+        )
 
     def substituted(self, rows: Sequence[int]) -> list[Sample]:
         """Return the samples of these rows; instead of those that are known to be bad by now,

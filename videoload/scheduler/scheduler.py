@@ -118,8 +118,6 @@ class Scheduler:
             self._offer()
         elif gained := self.pool.take_newly_available():
             self._offer(gained)
-        if not self._outbox:  # as after most heartbeats
-            return self._outbox
         commands, self._outbox = self._outbox, []
         return commands
 
@@ -189,9 +187,12 @@ class Scheduler:
     # Batches
 
     def _open_batches(self) -> None:
-        """Open batches into all free slots."""
-        for reader in [reader for reader in self._readers.values() if reader.can_open]:
-            while reader.can_open and reader.stream.ended is None:
+        """Open batches into free slots: all, if it depends on the worker which clips are for it; or
+        else the next one, if no other has clips in no chunk."""
+        has_choice = self.pool.affinity.has_choice
+        for reader in self._readers.values():
+            opens_all = has_choice or reader.stream.files is not None
+            while reader.can_open and (opens_all or not reader.splitting):
                 self._open(reader)
 
     def _open(self, reader: Reader) -> None:
@@ -203,14 +204,12 @@ class Scheduler:
             samples, error, reader.stop = [], (0, endings.of_plan(step, cause)), step + 1
         stream.batch_clips = max(stream.batch_clips, len(samples))
         rows = dict.fromkeys(range(len(samples)))
-        batch = Batch(
-            reader, step, reader.free.pop(), samples, rows, missing=len(samples), error=error
-        )
+        batch = Batch(reader, step, reader.free.pop(), samples, rows, error=error)
         if not samples:  # all its clips are known to be bad
             reader.complete[step] = batch
             self._deliver(reader)
             return
-        reader.filling[step] = reader.splitting[batch] = batch
+        reader.filling[step], reader.splitting[batch] = batch, None
         if (affinity := self.pool.affinity).has_choice:
             paths = (stream.path_of(each.video) for each in samples)
             reader.note_hosts(batch, affinity.hosts_of(paths))
@@ -220,8 +219,7 @@ class Scheduler:
         batch = chunk.batch
         batch.chunks.pop(chunk, None)
         chunk.state = ChunkState.DONE
-        batch.missing -= chunk.size
-        if not batch.missing:
+        if not batch.chunks and not batch.left:
             reader = batch.reader
             reader.complete[batch.step] = reader.filling.pop(batch.step)
             self._deliver(reader)
@@ -331,20 +329,18 @@ class Scheduler:
         self.pool.join(event.worker)
         return False
 
-    def _is_refused(self, worker: WorkerId, says: str, silent_s: float = 0.0) -> None:
+    def _is_refused(self, worker: Worker, says: str, silent_s: float = 0.0) -> None:
         """Note a worker's report that the root of its lease refuses, or does not respond. If it has
         no lease, and no worker takes any, this concerns all roots."""
-        if (known := self.pool.get(worker)) is None:
-            return
-        now, lease, copy = self.pool.now, known.current_lease, known.copy
-        since = max(now - silent_s, known.waits_since)
+        now, lease, copy = self.pool.now, worker.current_lease, worker.copy
+        since = max(now - silent_s, worker.waits_since)
         at = [] if lease is None else [lease.chunk.stream]
         of_all = () if at or self.pool.num_available else self._streams.values()
         for root in {stream.root for stream in (*at, *of_all)}:
             if not silent_s:
                 self.roots.is_away(root, says, now, copy)
             elif self.roots.is_silent(root, says, since, now, copy):
-                self._warn_of_root(worker, root)
+                self._warn_of_root(worker.id, root)
 
     def file_of(self, worker: WorkerId) -> str:
         """Return the path of the video that a worker is at; "" if it has no lease."""
@@ -374,7 +370,7 @@ class Scheduler:
         is_slow = 0 < storage_s < SILENCE_S
         self.pool.beat(known, event.at, is_refused=bool(says) and not is_slow)
         if known.is_refused:
-            self._is_refused(event.worker, says, storage_s)
+            self._is_refused(known, says, storage_s)
         elif was_refused and (lease := known.current_lease) is not None:
             self.roots.was_read(lease.chunk.stream.root, known.copy, self.pool.now)
         lost = [lease for number, lease in known.leases.items() if number <= event.done]
@@ -382,13 +378,14 @@ class Scheduler:
         return bool(lost)
 
     def _worker_left(self, event: events.WorkerLeft) -> bool:
-        if event.refused:
-            self._is_refused(event.worker, event.refused)
         if not event.died:
             self._forgive(event.worker)
-        gone, at_work = self.pool.leave(event.worker), event.at_work
-        if gone is None:
+        if (gone := self.pool.get(event.worker)) is None:
             return False
+        if event.refused:
+            self._is_refused(gone, event.refused)
+        self.pool.leave(gone)
+        at_work = event.at_work
         at = gone.current_lease if at_work is None else gone.leases.get(at_work)
         if event.died and at is not None:
             self._never_answered(at, died=True)
@@ -425,7 +422,7 @@ class Scheduler:
             if stream.files is not None:
                 self._ask_again(stream, stream.files)
         self._look_at_roots()
-        self._offer(late=self._offering.late())
+        self._offer(stragglers=self._offering.stragglers())
         return False
 
     def _ask_again(self, stream: Stream, files: Files) -> None:
@@ -632,12 +629,16 @@ class Scheduler:
 
     # What is granted next
 
-    def _offer(self, workers: Sequence[Worker] | None = None, late: Sequence[Chunk] = ()) -> None:
-        """Grant clips to these workers, None: to all candidates."""
+    def _offer(
+        self, workers: Sequence[Worker] | None = None, stragglers: Sequence[Chunk] = ()
+    ) -> None:
+        """Grant what `Offering.offers` yields."""
         if self.pool.has_credit:
             self._open_batches()
-            for worker, found in self._offering.offers(workers, late):
+            for worker, found in self._offering.offers(workers, stragglers):
                 self._grant(worker, found.cut() if isinstance(found, NewChunk) else found)
+                if not found.batch.reader.splitting:
+                    self._open_batches()
             for reader, videos in self._offering.take_unknown():
                 self._identify(reader.stream, [*videos, *self._seen_ahead(reader)])
         self.pool.take_newly_available()

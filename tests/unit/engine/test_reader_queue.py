@@ -16,7 +16,7 @@ NO_FRAMES = np.empty((0, 0), np.int64)
 
 
 def batch(step: int) -> Ready:
-    return Ready(1, step, step % 8, (), NO_FRAMES)
+    return Ready(0, 1, step, step % 8, (), NO_FRAMES)
 
 
 def steps(batches: list[Ready]) -> list[int]:

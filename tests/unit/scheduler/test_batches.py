@@ -125,6 +125,23 @@ def test_each_event_is_handled_whatever_it_is_about() -> None:
     assert {type(event) for event in told} | {events.Failed} == {*events.Event.__subclasses__()}
 
 
+@pytest.mark.parametrize(("hosts", "opened"), [(1, 3), (2, 64)])
+def test_batches_are_planned_ahead_only_if_it_depends_on_the_worker_which_clips_it_gets(
+    hosts: int, opened: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the first lease would wait until thousands of clips are planned."""
+    samples_of, steps = Plan.__getitem__, set[int]()
+
+    def samples(plan: Plan, step: int) -> list[Sample]:
+        steps.add(step)
+        return samples_of(plan, step)
+
+    monkeypatch.setattr(Plan, "__getitem__", samples)
+    workers = [remote(f"w{number}", host=f"host{number}") for number in range(hosts)]
+    Desk(*workers, credit=2, slots=64, steps=99)
+    assert len(steps) == opened
+
+
 # Several readers of one stream
 
 

@@ -1,4 +1,4 @@
-"""The lease table whatever happens, in any order: `Simulation.check` says what must always hold."""
+"""The scheduler whatever happens, in any order: `Simulation.check` says what must always hold."""
 
 import random
 

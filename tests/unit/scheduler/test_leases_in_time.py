@@ -1,4 +1,4 @@
-"""What the choices of the lease table cost in time. The workers and the clock are simulated."""
+"""What the choices of the scheduler cost in time. The workers and the clock are simulated."""
 
 from collections import Counter
 from collections.abc import Sequence
