@@ -83,7 +83,7 @@ def test_a_worker_that_is_refused_is_healthy_and_not_ready_and_says_so_once(
         assert figures(port)["videoload_worker_processes"] == 1
         status, text = get(port, "/readyz")
         assert status == 503
-        assert "refuses" in text
+        assert "rejects" in text
         assert worker.err.count("it decodes with FFmpeg 9") == 1
         assert client.metrics_port
         assert get(client.metrics_port, "/readyz")[0] == 503

@@ -150,6 +150,6 @@ def test_a_worker_is_healthy_while_it_waits_for_a_trainer_and_not_after_its_end(
     worker.wait_for("cannot be reached", 60 * SECOND)
     assert deployment.health(port) == 0
     assert stop(worker) == 0, worker.err
-    assert re.search(r"Z INFO videoload worker: SIGTERM", worker.err)
-    assert re.search(r"Z INFO videoload worker \d+: SIGTERM came", worker.err)
+    assert re.search(r"Z INFO videoload worker: received SIGTERM", worker.err)
+    assert re.search(r"Z INFO videoload worker \d+: received SIGTERM", worker.err)
     assert deployment.health(port) == 1
