@@ -32,14 +32,14 @@ _ENVIRONMENT = """\
 Beside the options of [`videoload worker`](#videoload-worker) and of the example trainer of `services/`, these are read:
 
 `VIDEOLOAD_CACHE`
-:   The folder of [indexes](../train/frame-store.md#three-folders); empty: keep nothing. Without it, `$XDG_CACHE_HOME/videoload` or
+:   The folder of [indexes](../train/frame-store.md#three-folders); empty: no cache. Without it, `$XDG_CACHE_HOME/videoload` or
     `~/.cache/videoload`.
 
 `AWS_...`, `GOOGLE_...`, `AZURE_...`, `no_proxy`
 :   [Credentials](../data/bucket.md#who-may-read) of all that read a URL.
 
 `WORLD_SIZE`, `SLURM_NTASKS`, `TF_CONFIG`
-:   A stream that is shuffled, without `shard=`, is warned of if they say that there are several ranks.
+:   If they announce several ranks, a shuffled stream without `shard=` logs a warning.
 
 `LOCAL_WORLD_SIZE`
 :   The default of `workers=` shares the host's cores among so many processes.

@@ -1,1 +1,1 @@
-"""What a training script holds: client, stream, position."""
+"""The objects of a training script: client, stream, position."""

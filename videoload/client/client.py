@@ -63,7 +63,7 @@ from videoload.wire.sockets import PIXEL_BYTES
 # The trainer holds one slot, tf.data may run a few ahead, and workers fill the others.
 _SLOTS = 8
 _MAX_FRAMES = 100_000  # of a sample, and matrices: their metadata fits into a message
-_CLIPS, _FETCHED_CLIPS = 4, 16  # Slots per worker, in clips; if files come from another host.
+_CLIPS, _FETCHED_CLIPS = 4, 16  # Slots per worker, in clips; with files on another host.
 # Without slots=, the limits of their memory: bytes, share of what is left, and number.
 _MAX_BYTES, _SHARE, _FEWEST = 2 << 30, 0.75, 4
 _ROWS = 8  # of a batch: one alone costs as much again as to read a small file
@@ -71,7 +71,7 @@ _MAX_SHARE = 0.9  # The limit with slots=. With 0.98 of 3 GB, the kernel killed 
 
 
 class Client:
-    """Starts workers on this host, admits those of other hosts, and makes streams.
+    """Starts workers on this host, admits those of other hosts, and creates streams.
 
     Examples:
         >>> with vl.Client(workers=2) as client:
@@ -82,17 +82,18 @@ class Client:
     Use it in a ``with`` statement, or call `close`, which ends the workers. They also end with the
     trainer's process, however it ends.
 
-    Three folders keep what a worker would otherwise do again. No batch depends on them, all
-    trainings of a host may share them, and anybody may delete them, or a part, at any time:
+    Three folders cache results that workers would otherwise compute again. No batch depends on
+    them, all training runs of a host may share them, and you may delete them, or a part, at any
+    time:
 
-    - ``cache``: what is known of each file, its *index*. Small, without a limit, always there.
-    - ``file_cache``: what was read of the files below a URL; a worker asks once in a
-      training whether they are unchanged. What exceeds ``file_cache_gb`` is fetched in each epoch.
+    - ``cache``: the *index* of each file. Small, without a limit, always there.
+    - ``file_cache``: parts of the files below a URL; a worker checks once in a training run whether
+      they are unchanged. What exceeds ``file_cache_gb`` is fetched in each epoch.
     - ``frame_store``: the scaled frames, so that no frame is decoded twice, with the same pixels;
       on a disk or in memory (``/dev/shm/...``). Videos that exceed ``frame_store_gb``, the limit of
-      all trainings together, are decoded in each epoch.
+      all training runs together, are decoded in each epoch.
 
-    With ``listen``, the first batch changes malloc for the whole process: it keeps the pages of
+    With ``listen``, the first batch changes malloc for the whole process: it retains the pages of
     large buffers. libzmq allocates memory for each message, and the page faults cost a third of a
     millisecond per clip. ``videoload.native.switch_off("malloc")`` before that prevents it.
 
@@ -102,13 +103,13 @@ class Client:
             ``LOCAL_WORLD_SIZE``.
         listen: Address or addresses that workers of other hosts connect to, ``"tcp://0.0.0.0:5555"``;
             ``"tcp://0.0.0.0:*"`` takes a free port. None, the default: no other hosts.
-        keys: Folder with the trainer's CURVE keys, as made by ``videoload keygen``. An address that
-            other hosts can reach needs them. None, the default: no keys.
+        keys: Folder with the trainer's CURVE keys, as created by ``videoload keygen``. An address
+            that other hosts can reach needs them. None, the default: no keys.
         insecure: Listen there without keys: anybody who reaches the port may send pixels. Default
             False.
         allow_version_mismatch: Admit workers of other hosts even if their FFmpeg or processor gives
             other pixels than this host's. Batches then depend on which worker decoded them. Default
-            False: such a worker is refused, and both logs say why.
+            False: such a worker is rejected, and both logs give the reason.
         stall_s: Seconds after which a worker of this host that sends no heartbeat is killed and
             replaced. Heartbeats are sent between two packets of a video, so this must be longer
             than the slowest packet or transform takes. Workers on other hosts end themselves, or
@@ -117,19 +118,19 @@ class Client:
         storage_timeout_s: Seconds after which streams end with StorageError if the storage of the
             videos refuses all workers or does not answer, as after credentials have expired or a
             folder was unmounted. They count from when the first worker gave up, which tries a URL
-            for 30 s. None, the default: streams wait until it answers; the log and the verdict say
-            what for.
+            for 30 s. None, the default: streams wait until it responds; the log and the verdict
+            name the file.
         cache: Folder of the indexes. None, the default: ``$VIDEOLOAD_CACHE``, or else
-            ``~/.cache/videoload``. False: none is kept.
+            ``~/.cache/videoload``. False: none.
         file_cache: Folder of files from below a URL. None, the default: each epoch fetches them
             again.
-        file_cache_gb: Limit of ``file_cache`` in GB. None, the default: a tenth of what is free on
-            its disk, or already kept; the log names it.
+        file_cache_gb: Limit of ``file_cache`` in GB. None, the default: a tenth of the free and
+            already used space on its disk; the log names it.
         frame_store: Folder of scaled frames. None, the default: each epoch decodes them again.
         frame_store_gb: Limit of ``frame_store`` in GB. None, the default: as for ``file_cache``.
         index: What ``videoload index`` has written about the videos: a file, or the URL of one. A
-            row of it counts only for the very file that it was made of. None, the default: what
-            lies in the root of a catalog. False: none.
+            row of it is valid only for one version of a file. None, the default: what lies in the
+            root of a catalog. False: none.
         metrics_port: TCP port of the live page for browsers (``/``), of ``/metrics`` for Prometheus
             and of the probes ``/healthz`` and ``/readyz``; 0 takes a free one, and prints where the
             page is. It is on loopback; ``"0.0.0.0:9464"`` serves other hosts, without paths and
@@ -144,8 +145,8 @@ class Client:
 
     Raises:
         SpecError: ``workers`` is not a count, or 0 without ``listen``; ``file_cache_gb`` without
-            ``file_cache``, or ``frame_store_gb`` without ``frame_store``; a folder cannot be made
-            or written to; there is no such ``index``.
+            ``file_cache``, or ``frame_store_gb`` without ``frame_store``; a folder cannot be
+            created or written to; there is no such ``index``.
         TransportError: An address cannot be bound, or needs keys and has none.
         WorkerError: No worker process can be started.
         VideoloadError: gevent or eventlet has replaced the threads of this process.
@@ -174,7 +175,7 @@ class Client:
         if native.is_worker:
             raise SpecError(
                 "Client() ran inside a worker, which imports the module of your transform: put "
-                "the training under if __name__ == '__main__', or into another module"
+                "the training code under if __name__ == '__main__', or into another module"
             )
         check_threads()
         own = max(1, cores() // ranks_here())
@@ -208,7 +209,7 @@ class Client:
         self._streams = itertools.count()
         try:
             if metrics_port is not None:
-                from videoload.client.client_metrics import serve_metrics  # it makes pictures
+                from videoload.client.client_metrics import serve_metrics  # it draws images
 
                 scrapes.append(serve_metrics(metrics_port, self._engine, self._open, metrics_token))
             self.metrics_port: int | None = scrapes[0].port if scrapes else None
@@ -251,7 +252,7 @@ class Client:
         slots: int | None = None,
         **options: Unpack[StreamOptions],
     ) -> Stream[Any]:
-        """Make a stream: the clips of a catalog in batches.
+        """Create a stream: the clips of a catalog in batches.
 
         Examples:
             >>> stream = client.stream(catalog, clip, batch_size=4, shuffle=True, seed=0)
@@ -270,7 +271,8 @@ class Client:
             catalog: Which videos, which labels. Workers of this host need its ``root``.
             clip: How clips are cut from a video; or a dict with a spec for each part of the catalog
                 (`Catalog.side_by_side`).
-            batch_size: Clips in a batch (B), at least 1. Default None: as ``batch_frames`` says.
+            batch_size: Clips in a batch (B), at least 1. Default None: determined by
+                ``batch_frames``.
             slots: Batches in memory at most, 2 or more. None, the default: 8, and more if connected
                 workers need them, also later ones; but at most what 2 GB or three quarters of the
                 free memory hold, and at least 4. Each takes the memory of the largest batch: with
@@ -319,16 +321,16 @@ class Client:
     def run(
         self, task: TaskOfFiles[FoundT_co], rows: Catalog
     ) -> Generator[tuple[int, FoundT_co | VideoError], None, None]:
-        """Do a task with every row of a catalog: count windows, report files or identify them.
+        """Run a task on every row of a catalog: count windows, report files or identify them.
 
         Examples:
             >>> for row, found in client.run(vl.Count(clip), catalog):
             ...     if not isinstance(found, vl.VideoError):
             ...         print(catalog[row].path, found.windows, found.displayed)
 
-        All workers of the client take part. Results come as soon as there are some, in any order,
-        each row's once. A run that was stopped resumes with the rows that are left:
-        ``catalog.subset(left)``. Whoever reads no further closes the iterator, or drops it.
+        All workers of the client take part. Results are delivered as they arrive, in any order,
+        once per row. A run that was stopped resumes with the rows that are left:
+        ``catalog.subset(left)``. To stop early, close the iterator, or drop it.
 
         Args:
             task: `videoload.Count`, `videoload.Report` or `videoload.Identify`.
@@ -337,7 +339,7 @@ class Client:
         Yields:
             (row, result): the number of the row in ``rows``, and a `WindowCount`, `FileReport` or
             `Fingerprint`; or a VideoError, if its file cannot be read or decoded, or ended or hung
-            the workers that tried. The other rows go on.
+            the workers that tried. The other rows continue.
 
         Raises:
             SpecError: The catalog has no root, or is no catalog of such a task.
@@ -359,7 +361,8 @@ class Client:
         return results(self._engine, self._stream_of(own, rows))
 
     def _stream_of(self, task: Any, rows: Catalog, *, local_only: bool = False) -> OpenStream:
-        """Each row once. ``local_only``: only workers of this host are believed."""
+        """Return a stream that shows each row once. ``local_only``: only workers of this host
+        count."""
         options = checked_options(1 if isinstance(task, Report) else _ROWS, ordered=False,
                                   on_error="skip")  # fmt: skip
         rows, plan = file_rows(rows), Plan(len(rows), 1, options)
@@ -370,7 +373,7 @@ class Client:
         slots: int | None = None, code: Mapping[str, str] = MappingProxyType({}),
         local_only: bool = False,
     ) -> OpenStream:  # fmt: skip
-        """What the engine needs of a stream. Raises SpecError, MemoryError."""
+        """Return the engine's record of a stream. Raises SpecError, MemoryError."""
         storage = open_storage(catalog.root) if catalog.root else None
         if isinstance(task, SampleSpec):
             self._check_clips(task)
@@ -413,20 +416,21 @@ class Client:
     def _check_clips(self, spec: SampleSpec) -> None:
         if self.endpoints and spec.clip_bytes > PIXEL_BYTES:
             raise SpecError(
-                f"a clip of {spec.clip_bytes / 1e9:.1f} GB: no more than {PIXEL_BYTES / 1e9:.1f} "
-                "can come from remote workers: make clips smaller, or leave listen= out"
+                f"a clip has {spec.clip_bytes / 1e9:.1f} GB, but remote workers can send at most "
+                f"{PIXEL_BYTES / 1e9:.1f} GB: use smaller clips, or omit listen="
             )
         if (frames := max(math.prod(reported_shape(spec)), matrices(spec))) > _MAX_FRAMES:
             raise SpecError(
-                f"a clip of {frames} frames: the limit is {_MAX_FRAMES}: reduce frames= or views="
+                f"a clip has {frames} frames, but the limit is {_MAX_FRAMES}: reduce frames= or "
+                f"views="
             )
 
     def _look(
         self, seen: list[tuple[Ints, OpenStream]], task: Count, rows: Catalog
     ) -> Iterator[tuple[int, Any]]:
-        """As `run`, for a plan. What this host has the files of, processes of its own look at: the
-        plan does not rest on the report of a remote worker. Their streams are added to
-        ``seen``, with the rows of each."""
+        """Run a task, as `run`, for a plan. Local workers read the files that this host has, so
+        that the plan does not depend on a remote worker. Their streams are added to ``seen``, with
+        the rows of each."""
         is_own = np.zeros(len(rows), bool)
         if self.endpoints and rows.root is not None and not is_url(str(rows.root)):
             is_own[:] = [status_of(rows.root, path) is not None for path in rows.paths]
@@ -441,8 +445,8 @@ class Client:
                     yield int(at[row]), found
 
     def _files(self, catalog: Catalog, *, has_own: bool) -> Files | None:
-        """Which files workers of other hosts must have; None if none can come. A scan finds
-        fingerprints with salt 0."""
+        """Return the files that workers of other hosts must have; None if there can be no such
+        worker. A scan computes fingerprints with salt 0."""
         if not self.endpoints:
             return None
         found = table_of(catalog).column("fingerprint")  # by a scan
@@ -471,7 +475,7 @@ class Client:
             timeout_s: Seconds to wait at most. Default 60.
 
         Raises:
-            WorkerError: Fewer workers came in that time.
+            WorkerError: Fewer workers connected in that time.
             ClosedError: The client is closed.
         """
         self._engine.check()
@@ -481,7 +485,7 @@ class Client:
             self._engine.check()
             where = ", ".join(self.endpoints) or "this host"
             raise WorkerError(
-                f"{connected} of {count} workers came within {timeout_s:g} s ({where})"
+                f"only {connected} of {count} workers connected within {timeout_s:g} s ({where})"
             )
 
     def close(self) -> None:
@@ -504,7 +508,7 @@ class Client:
 
     @property
     def _live_page(self) -> str | None:
-        """Where a browser of this host finds the live page; None without ``metrics_port``."""
+        """Return the URL of the live page on this host; None without ``metrics_port``."""
         return None if self.metrics_port is None else f"http://127.0.0.1:{self.metrics_port}/"
 
     def __reduce__(self) -> NoReturn:
@@ -528,8 +532,9 @@ def _most_slots(batch_bytes: int, left: int | None) -> int:
 
 
 def _slots(requested: int | None, wanted: int, batch_bytes: int, left: int | None) -> int:
-    """The number of batches to hold: ``wanted`` if none was ``requested`` for. Raises MemoryError
-    if they need more than the memory that is ``left``: the kernel would kill this process."""
+    """Return the number of batches to hold: ``wanted`` if none was ``requested`` for. Raises
+    MemoryError if they need more than the memory that is ``left``: the kernel would kill this
+    process."""
     if requested is not None:
         slots = whole("slots", requested, 2)
     else:

@@ -4,7 +4,7 @@ Keras's ``image_dataset_from_directory`` (Keras 3, ``dataset_utils.py``) fixes w
 label, and which files are for validation. With the same names and the same seed, they are the same.
 
 All such datasets of a process share one client, since a second pool of workers would only take
-cores from the first. It lives as long as one of them: each stream keeps its client alive.
+cores from the first. It lives as long as one of them: each stream holds its client.
 """
 
 from __future__ import annotations
@@ -108,14 +108,14 @@ def video_dataset_from_directory(
         drop_remainder: Leave out the last batch of an epoch if it is smaller. None, the default:
             where ``shuffle`` is, but not for validation.
         validation_split: Share of the files for validation, between 0 and 1. Files of one recording
-            may be on both sides; `Catalog.split` can keep them together. Default None.
+            may be on both sides; `Catalog.split` can group them. Default None.
         subset: ``"training"``, ``"validation"``, or ``"both"`` for the two datasets. Default None.
         crop_to_aspect_ratio: Cut out the largest part in the middle with the ratio of
             ``image_size``. Default False: frames are stretched.
-        pad_to_aspect_ratio: Keep whole frames, with black bars. Default False.
+        pad_to_aspect_ratio: Show whole frames, with black bars. Default False.
         color_mode: ``"rgb"``, the default: [T, H, W, 3]. ``"grayscale"``: [T, H, W, 1].
         workers: Worker processes, as in `Client`. Default None: one per core.
-        frame_store: Folder that keeps scaled frames, as in `Client`. Default None.
+        frame_store: Folder for scaled frames, as in `Client`. Default None.
         verbose: Print how many files and classes there are. Default True.
         **clip: More fields of `ClipSpec`: ``flip=True``, ``sampling="uniform"``. A dataset for
             validation leaves out what is drawn.
@@ -178,7 +178,7 @@ def video_dataset_from_directory(
 def listed(
     directory: PathLike, *, labelled: bool, class_names: Sequence[str] | None = None
 ) -> Catalog:
-    """The videos of a directory by class, sub-folder and name. Raises CatalogError."""
+    """Return the videos of a directory by class, sub-folder and name. Raises CatalogError."""
     if not labelled:
         return Catalog.from_folder(directory, label=None)
     catalog = Catalog.from_folder(directory)
@@ -196,15 +196,15 @@ def listed(
 
 
 def shuffled(catalog: Catalog, seed: int) -> Catalog:
-    """All videos, in Keras's order for this seed."""
+    """Return all videos, in Keras's order for this seed."""
     order = np.arange(len(catalog))
     np.random.RandomState(seed % 2**32).shuffle(order)
     return catalog.subset(order)
 
 
 def split(catalog: Catalog, validation_split: float) -> tuple[Catalog, Catalog]:
-    """The videos to train on, and the last ones for validation. Warns if a recording, as names
-    tell it, is on both sides. Raises CatalogError if one is empty."""
+    """Return the videos to train on, and the last ones for validation. Warn if a recording, by its
+    name, is on both sides. Raises CatalogError if one is empty."""
     last = len(catalog) - int(validation_split * len(catalog))
     if not 0 < last < len(catalog):
         raise CatalogError(
@@ -222,7 +222,7 @@ def _spec(
     image_size: int | tuple[int, int], color_mode: str, *, crops: bool, pads: bool,
     more: dict[str, Any],
 ) -> ClipSpec:  # fmt: skip
-    """The clips to train on. Raises SpecError."""
+    """Return the clips to train on. Raises SpecError."""
     if color_mode not in _PIXELS:
         raise SpecError(f"color_mode must be one of {[*_PIXELS]}, got {color_mode!r}")
     if varies_by(requested := ClipSpec(1, size=image_size)):
@@ -235,7 +235,7 @@ def _spec(
             "give one of crop_to_aspect_ratio, pad_to_aspect_ratio, and crop and resize"
         )
     if crops and height == width and not height % 2:
-        # Frames are scaled alike whatever is cut, and a frame store keeps them.
+        # Scaling does not depend on the crop, so a frame store can contain the frames.
         given |= {"resize": height, "crop": "center"}
     elif crops:
         # A region with the whole area and another ratio never fits, so the largest one is taken.
@@ -255,7 +255,7 @@ def _check_split(split: float | None, subset: str | None) -> None:
 
 
 def _client(workers: int | None, frame_store: PathLike | None) -> Client:
-    """The client that such datasets of this process share."""
+    """Return the client that such datasets of this process share."""
     store = None if frame_store is None else os.path.realpath(frame_store)
     key = os.getpid(), workers, store
     client = _clients.get(key)

@@ -60,8 +60,8 @@ def checked_code(transforms: Iterable[str], *, listens: bool, stall_s: float) ->
 
 
 def _fresh(name: str, timeout_s: float) -> Fresh | None:
-    """Import it, unless that was done and the files are as they were. None: that fails, and workers
-    say why. Raises TransformError after ``timeout_s``."""
+    """Import it, unless that was done and the files have not changed. None: the import fails, and
+    workers report why. Raises TransformError after ``timeout_s``."""
     key = (name, *sys.path)
     known = _known.get(key)
     if known and all(digest(Path(file)) == text for file, text in known.files.values()):

@@ -24,7 +24,7 @@ _TOLD_S = 10.0  # between two lines about how far the counting is
 
 
 def given_as(catalog: Catalog, clip: GivenSpec, *, shuffle: bool) -> SampleSpec:
-    """The spec of a stream as it was given to it. Raises SpecError."""
+    """Return the spec of a stream as it was given to it. Raises SpecError."""
     if not isinstance(catalog, Catalog):
         raise SpecError(f"a stream needs a Catalog, as Catalog.from_folder gives, not {catalog!r}")
     return sample_spec(table_of(catalog).sample_parts, clip, shuffle=shuffle)
@@ -33,9 +33,9 @@ def given_as(catalog: Catalog, clip: GivenSpec, *, shuffle: bool) -> SampleSpec:
 def planned(
     catalog: Catalog, spec: SampleSpec, options: CheckedOptions, read: Read, read_sizes: Read
 ) -> tuple[Catalog, SampleSpec, Plan]:
-    """The plan of a stream, and all that it is made of: windows of videos, or frames of clips of
-    any length, are counted by ``read`` where the catalog does not have them, and a missing size is
-    found by ``read_sizes``. The log has what may be meant otherwise. Raises SpecError."""
+    """Return the plan of a stream: ``read`` counts windows of videos, or frames of clips of any
+    length, if the catalog does not contain them, and ``read_sizes`` finds missing sizes. Log likely
+    mistakes. Raises SpecError."""
     check_lengths(catalog, spec, options)
     catalog = counted(catalog, spec, _telling(read), options["buckets"])
     plan = Plan.of(catalog, spec, options)
@@ -51,7 +51,7 @@ def planned(
 
 
 def _telling(read: Read) -> Read:
-    """Counts as ``read``, and says how far it is: that of many files may take minutes."""
+    """Yield the counts of ``read``, and log progress: many files may take minutes."""
 
     def read_all(task: Count, rows: Catalog) -> Iterator[tuple[int, WindowCount | VideoError]]:
         due = time.monotonic() + _TOLD_S

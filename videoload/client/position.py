@@ -30,8 +30,8 @@ from videoload.plan.options import check_numbered
 from videoload.storage.new_files import new_file
 
 
-class Position(keras.callbacks.Callback):  # type: ignore[misc]  # Keras comes without types
-    """A Keras callback that saves where a training is, and finds it again.
+class Position(keras.callbacks.Callback):  # type: ignore[misc]  # Keras has no types
+    """A Keras callback that saves the position of a training run, and restores it.
 
     Examples:
         >>> position = vl.keras.Position("runs/first", stream, every=50)
@@ -44,7 +44,7 @@ class Position(keras.callbacks.Callback):  # type: ignore[misc]  # Keras comes w
     moment it names a complete model. While a position exists, no other process can use its folder.
 
     Args:
-        folder: Folder of ``position.json`` and the model. It is made if it does not exist.
+        folder: Folder of ``position.json`` and the model. It is created if it does not exist.
         stream: The stream that the model is trained on.
         every: Batches from one saving to the next. Default 100.
         stop: Once it is set, the training ends after the current batch and is saved. Default None:
@@ -55,7 +55,7 @@ class Position(keras.callbacks.Callback):  # type: ignore[misc]  # Keras comes w
 
     Raises:
         VideoloadError: ``folder`` belongs to a stream of other videos, another clip spec or other
-            options; or another process uses it; or it cannot be made.
+            options; or another process uses it; or it cannot be created.
         SpecError: The stream leaves out bad clips or has no order, so that batches have no number.
     """
 
@@ -98,7 +98,7 @@ class Position(keras.callbacks.Callback):  # type: ignore[misc]  # Keras comes w
         return self._model_after(self._saved)
 
     def load_model(self, **options: Any) -> Any:
-        """The model that was saved last, with its optimizer.
+        """Return the model that was saved last, with its optimizer.
 
         `remaining` continues after the batches of this model, whatever was trained since.
 
@@ -120,7 +120,7 @@ class Position(keras.callbacks.Callback):  # type: ignore[misc]  # Keras comes w
         return model
 
     def remaining(self, epochs: int, *, info: bool = False) -> Iterator[dict[str, Any]]:
-        """What is left of a training, as arguments of ``fit``.
+        """Yield the rest of a training run, as arguments of ``fit``.
 
         There are two parts at most: the rest of an interrupted epoch, and the whole epochs after
         it. Call ``fit`` with each part, and with this callback, before you take the next one.
@@ -146,8 +146,8 @@ class Position(keras.callbacks.Callback):  # type: ignore[misc]  # Keras comes w
             }  # fmt: skip
             if self.batches == before:
                 raise VideoloadError(
-                    "no batch was trained on since the last part: give the position to fit, in "
-                    "callbacks=[...], and all that remaining() yields"
+                    "no batch was trained on since the last part: pass the position to fit, in "
+                    "callbacks=[...], with all that remaining() yields"
                 )
             if self.model.stop_training:  # EarlyStopping sets it.
                 return
@@ -164,7 +164,7 @@ class Position(keras.callbacks.Callback):  # type: ignore[misc]  # Keras comes w
         self._fitted = self.batches
         try:
             with TemporaryFile(dir=self._folder):
-                pass  # An error comes now, not after the first batches.
+                pass  # Raise an error now, not after the first batches.
         except OSError as error:
             raise VideoloadError(f"{self._folder}: {error.strerror}") from None
 
@@ -232,7 +232,8 @@ class _Lock:
 
     @classmethod
     def of(cls, folder: Path) -> _Lock:
-        """The lock of a folder; all positions of this process share it. Raises VideoloadError."""
+        """Return the lock of a folder; all positions of this process share it. Raises
+        VideoloadError."""
         key = folder.resolve()
         if (lock := cls._held.get(key)) is None:
             lock = cls._held[key] = cls(folder)
@@ -244,7 +245,7 @@ class _Lock:
         except OSError as error:
             if error.errno == errno.ELOOP:
                 raise VideoloadError(f"{folder}/position.lock is a link: delete it") from None
-            return  # Nothing can be saved here. `on_train_begin` says so.
+            return  # Nothing can be saved here; see `on_train_begin`.
         finalize(self, os.close, file)  # This unlocks it, and so does the end of the process.
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -264,8 +265,8 @@ def _content(file: Path) -> bytes | None:
 
 
 def _read(file: Path, content: bytes, identity: Identity) -> tuple[int, str]:
-    """How many batches of this stream were trained on, and which copies of files it uses. Raises
-    VideoloadError."""
+    """Return how many batches of this stream were trained on, and which copies of files it uses.
+    Raises VideoloadError."""
     try:
         saved = json.loads(content)
         batches, settings = saved["batches"], dict(saved["stream"])

@@ -28,21 +28,22 @@ def _warn() -> None:
     for name, ranks in ranks_of(os.environ).items():
         if ranks > 1:
             _log.warning(
-                "%s says that there are %d ranks, and this stream has no shard=: each rank would "
+                "%s announces %d ranks, but this stream has no shard=: each rank would "
                 "train on all clips; give shard=(rank, %d)", name, ranks, ranks,
             )  # fmt: skip
             return
 
 
 def ranks_here() -> int:
-    """How many ranks torchrun has started on this host; 1 if it does not say."""
+    """Return how many ranks torchrun has started on this host; 1 if unknown."""
     with suppress(KeyError, ValueError):
         return max(1, int(os.environ["LOCAL_WORLD_SIZE"]))
     return 1
 
 
 def ranks_of(environment: Mapping[str, str]) -> dict[str, int]:
-    """The number of ranks by each variable that launchers set: torchrun, Slurm, TensorFlow."""
+    """Return the number of ranks by each variable that launchers set: torchrun, Slurm,
+    TensorFlow."""
     found = {}
     for name in ("WORLD_SIZE", "SLURM_NTASKS"):
         with suppress(KeyError, ValueError):

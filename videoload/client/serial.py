@@ -94,7 +94,7 @@ def decode_serially(
     index: str | os.PathLike[str] | Literal[False] | None = None,
     **options: Unpack[StreamOptions],
 ) -> Iterator[Batch[Any] | BatchWithInfo[Any]]:
-    """The batches of a stream, decoded in this process: no workers, no sockets.
+    """Yield the batches of a stream, decoded in this process: no workers, no sockets.
 
     Examples:
         >>> for clips, labels in vl.decode_serially(catalog, clip, batch_size=4, shuffle=True):
@@ -107,12 +107,12 @@ def decode_serially(
         catalog: Which videos, which labels. It needs its ``root``.
         clip: How clips are cut from a video; or a dict of them, for a catalog of several parts
             (`Catalog.side_by_side`).
-        batch_size: Clips in a batch (B), at least 1. Default None: as ``batch_frames`` says.
+        batch_size: Clips in a batch (B), at least 1. Default None: determined by ``batch_frames``.
         start_step: First batch, counted over all epochs from 0. None, the default: 0.
         epochs: Epoch at whose end to stop, counted from the stream's beginning. None, the default:
             the epoch that ``start_step`` is in.
-        info: Say where each batch came from. Default False.
-        frame_store: Folder that keeps scaled frames, as in `Client`. Default None.
+        info: Add the origin of each batch. Default False.
+        frame_store: Folder for scaled frames, as in `Client`. Default None.
         index: The index of the set, as in `Client`. Default None: what lies in the root.
         **options: As in `Client.stream`; ``ordered`` has no effect here.
 
@@ -130,7 +130,7 @@ def decode_serially(
     own = checked_options(batch_size, **options)
     spec = given_as(catalog, clip, shuffle=own["shuffle"])
     if (root := catalog.root) is None:
-        raise SpecError("the catalog has no root: give root= the folder that holds its videos")
+        raise SpecError("the catalog has no root: pass root=, the folder of its videos")
 
     read = partial(run_serially, index=index)
     catalog, spec, plan = planned(catalog, spec, own, read, read)
@@ -141,7 +141,8 @@ def decode_serially(
 
 
 def sized(catalog: Catalog, clip: ClipSpec) -> SampleSpec:
-    """The spec of these clips with the size of the videos, if it has no size. Raises VideoError."""
+    """Return the spec of these clips with the size of the videos, if it has no size. Raises
+    VideoError."""
     return with_native_size(catalog, one_clip(clip), run_serially)
 
 
@@ -151,7 +152,7 @@ def run_serially(
     *,
     index: str | os.PathLike[str] | Literal[False] | None = None,
 ) -> Iterator[tuple[int, FoundT_co | VideoError]]:
-    """As `Client.run`, in this process and in the order of the rows: the reference for it."""
+    """Run a task as `Client.run`, in this process and in the order of the rows: its reference."""
     row_of = rows_for_workers(rows, None)
     decoder = Decoder(rows.root or os.curdir, folders=CacheDirectories(index=index_of(index)))
     for row in range(len(rows)):

@@ -31,7 +31,7 @@ NO_COPY = (
 
 
 class Stream(Generic[C]):
-    """An endless sequence of batches, ``len(stream)`` per epoch. Made by `Client.stream`.
+    """An endless sequence of batches, ``len(stream)`` per epoch. Created by `Client.stream`.
 
     Examples:
         >>> for epoch in range(2):
@@ -39,16 +39,16 @@ class Stream(Generic[C]):
         ...         pass  # train on a batch
 
     ``for clips, labels in stream`` reads one epoch, and the next loop the next epoch. ``clips`` is
-    uint8 [B, *clip.shape], [B, T, H, W, 3] for ``pixels="rgb24"``; of a dict of specs, or with
-    sound, a dict of arrays. ``labels`` is int64 [B], indices into ``catalog.classes``, or the
+    uint8 [B, *clip.shape], [B, T, H, W, 3] for ``pixels="rgb24"``; for a dict of specs, or with
+    audio, a dict of arrays. ``labels`` is int64 [B], indices into ``catalog.classes``, or the
     targets of `Catalog.with_targets`. B is ``batch_size``. It is smaller in the last batch of an
     epoch without ``drop_remainder``, and where ``on_error="skip"`` leaves clips out. With
     ``buckets``, T differs from batch to batch, and with ``batch_frames`` B does as well.
 
     The arrays stay valid for as long as they are referenced, also after the client is closed. Until
-    then their slot is not filled again. A consumer that keeps nearly all slots gets copies from
-    then on; a warning says so once. A process made by ``fork`` shares their memory and does not
-    keep it: give it ``clips.copy()``.
+    then their slot is not filled again. A consumer that holds nearly all slots gets copies from
+    then on, and one warning. A process created by ``fork`` shares their memory and does not hold
+    it: give it ``clips.copy()``.
 
     Attributes:
         options: Its options, by their names in `Client.stream`: dict.
@@ -58,10 +58,10 @@ class Stream(Generic[C]):
     """
 
     def __init__(self, readers: StreamReaders) -> None:
-        """Streams are made by `Client.stream`.
+        """Use `Client.stream` to create streams.
 
         Args:
-            readers: How they are read.
+            readers: The readers of the stream.
         """
         self._readers = readers
         self.options: CheckedOptions = readers.options
@@ -69,7 +69,7 @@ class Stream(Generic[C]):
         self.clip: Any = readers.spec.given
 
     def __len__(self) -> int:
-        """Batches per epoch, the same number on all ranks of ``shard``."""
+        """Return batches per epoch, the same number on all ranks of ``shard``."""
         return len(self._readers.plan)
 
     def __iter__(self) -> Iterator[Batch[C]]:
@@ -127,7 +127,7 @@ class Stream(Generic[C]):
             epochs: Epoch at whose end to stop, counted from the stream's beginning and not from
                 ``start_step``: ``batches(start_step, epochs=3)`` ends with batch
                 ``3 * len(stream) - 1``. None, the default: the epoch that ``start_step`` is in.
-            info: Say where each batch came from. Default False.
+            info: Add the origin of each batch. Default False.
 
         Yields:
             (clips, labels): uint8 [B, *clip.shape] and int64 [B]; with ``info`` (clips, labels,
@@ -147,21 +147,21 @@ class Stream(Generic[C]):
         else:
             steps = self._readers.plan.steps(start_step or 0, epochs)
             batches = self._readers.read(steps, info=info)
-        # `map`, since the variable of a loop here would keep the batch's slot.
+        # `map`, since the variable of a loop here would hold the batch's slot.
         return map(with_digest, batches) if info else batches
 
     def dataset(
         self, start_step: int | None = None, epochs: int | None = None, *, info: bool = False
     ) -> tf.data.Dataset:
-        """The stream as a ``tf.data.Dataset``, without copying a batch.
+        """Return the stream as a ``tf.data.Dataset``, without copying a batch.
 
         Examples:
             >>> history = model.fit(stream.dataset(), epochs=2, shuffle=False, verbose=0)
 
-        Each iteration is the next epoch, as in a loop, and the batches of the one after it are made
-        ahead. So ``fit(stream.dataset(), epochs=10)`` trains on ten epochs. With ``start_step`` or
-        ``epochs`` it is one pass over that range; each further iteration is a range of the same
-        length behind it.
+        Each iteration is the next epoch, as in a loop, and the next epoch is prefetched. So
+        ``fit(stream.dataset(), epochs=10)`` trains on ten epochs. With ``start_step`` or ``epochs``
+        it is one pass over that range; each further iteration is a range of the same length behind
+        it.
 
         Its cardinality is known. It needs no ``prefetch``: the batches are ready. Auto-sharding is
         off, since the stream has its own ``shard``. An error arrives as TensorFlow's; `error` is
@@ -173,7 +173,7 @@ class Stream(Generic[C]):
                 is given.
             epochs: Epoch at whose end to stop, counted from the stream's beginning. None, the
                 default: the epoch that ``start_step`` is in.
-            info: Say where each batch came from. Default False.
+            info: Add the origin of each batch. Default False.
 
         Returns:
             A dataset of (clips, labels): tf.uint8 [B, *clip.shape] and tf.int64 [B]. With targets,
@@ -195,15 +195,16 @@ class Stream(Generic[C]):
         return dataset(self._readers, cursor, info=info)
 
     def sequence(self) -> StreamSequence:
-        """One epoch of the stream as a ``keras.utils.PyDataset``: ``len(it)`` batches, ``it[i]``.
+        """Return one epoch of the stream as a ``keras.utils.PyDataset``: ``len(it)`` batches,
+        ``it[i]``.
 
         Examples:
             >>> history = model.fit(stream.sequence(), shuffle=False, verbose=0)
 
-        ``it[i]`` is step i of the epoch, whenever it is asked for. Each Keras epoch takes the
-        stream's next one; one that asked for less than three batches does not count. Batches are
-        made ahead if they are asked for in order; another number is a seek. So leave the shuffling
-        to the stream: ``fit(it, shuffle=False)``.
+        ``it[i]`` is step i of the epoch, at any time. Each Keras epoch takes the stream's next one;
+        one that requested fewer than three batches does not count. Batches requested in order are
+        prefetched; another number is a seek. So leave the shuffling to the stream: ``fit(it,
+        shuffle=False)``.
 
         Returns:
             A sequence whose items are (clips, labels), as in a loop.
@@ -218,7 +219,7 @@ class Stream(Generic[C]):
         return StreamSequence(self._readers)
 
     def state_dict(self) -> dict[str, int | str]:
-        """Where the last pass over the stream stands, by the protocol of torchdata.
+        """Return the position of the last pass over the stream, by the protocol of torchdata.
 
         It counts what loops and `videoload.torch.batches` have taken, not what is read by number
         (``start_step``). All ranks of ``shard`` stand at the same step, so the state of one resumes
@@ -237,8 +238,8 @@ class Stream(Generic[C]):
         }  # fmt: skip
 
     def load_state_dict(self, state: Mapping[str, int | str]) -> None:
-        """Have the next pass over the stream continue where `state_dict` was made, in the middle of
-        its epoch.
+        """Make the next pass over the stream continue at the position of `state_dict`, in the
+        middle of its epoch.
 
         The number of ranks may be another one, where ranks times ``batch_size`` is the same: each
         step has the same samples, shared out again. That needs ``drop_remainder``, a ``batch_size``
@@ -256,7 +257,7 @@ class Stream(Generic[C]):
         found = state if isinstance(state, Mapping) else {}
         if missing := [name for name in ("step", "fingerprint", "world") if name not in found]:
             raise SpecError(
-                f"this state has no {missing[0]!r}: give what state_dict() of a stream returned"
+                f"this state has no {missing[0]!r}: pass the result of a stream's state_dict()"
             )
         differs = [what for what in ("fingerprint", "world") if state.get(what) != own[what]]
         if differs and not (own["all_ranks"] and state.get("all_ranks") == own["all_ranks"]):
@@ -296,7 +297,7 @@ class Stream(Generic[C]):
             start_step: The first one, counted over all epochs from 0. Default 0.
 
         Raises:
-            SpecError: The file is of another kind, or what a transform makes is no pictures.
+            SpecError: The file has another suffix, or a transform does not return images.
             VideoloadError: Pillow is not installed, or the file cannot be written; or an error of
                 the stream, as in `batches`.
         """
@@ -322,9 +323,9 @@ class Stream(Generic[C]):
 
     @property
     def changed(self) -> list[str]:
-        """The files that became others while this stream ran, or since the scan that the catalog
-        comes from, each once: paths relative to its root. They are used as they are now, so a
-        second run gives other batches."""
+        """The files that were replaced while this stream ran, or since the catalog's scan, each
+        once: paths relative to its root. The new versions are used, so a second run has other
+        batches."""
         return list(self._readers.source.changed.copy())  # it may grow meanwhile
 
     @property
@@ -339,10 +340,10 @@ class Stream(Generic[C]):
             except Exception as error:
                 raise stream.error or error from None
         """
-        return copy.copy(self._readers.error)  # A raised error keeps the frames of its consumer.
+        return copy.copy(self._readers.error)  # A raised error holds the frames of its consumer.
 
     def stats(self, window_s: float | None = None, *, since_last: bool = False) -> StreamStats:
-        """What the stream did so far.
+        """Return statistics of the stream.
 
         Examples:
             >>> stats = stream.stats(window_s=60)
@@ -350,7 +351,7 @@ class Stream(Generic[C]):
 
         Args:
             window_s: Count only the last seconds, this many. None, the default: all.
-            since_last: Count only what came after the last call with this. Default False.
+            since_last: Count only the time after the last such call. Default False.
 
         Returns:
             Clips per second, the share of the time that the trainer waited, the workers, the bad
@@ -380,5 +381,5 @@ class Stream(Generic[C]):
 
 
 def readers_of(stream: Stream[Any]) -> StreamReaders:
-    """What a stream is read with, for the other packages of videoload."""
+    """Return the readers of a stream, for the other packages of videoload."""
     return stream._readers

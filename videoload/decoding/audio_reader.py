@@ -1,4 +1,5 @@
-"""The sound of a clip as an array: decoded around it, and resampled as a part of the whole."""
+"""Read the audio of a clip as an array: decoded around the clip, and resampled as a part of the
+whole."""
 
 from __future__ import annotations
 
@@ -20,14 +21,14 @@ from videoload.reading.containers import BrokenFileError
 from videoload.storage.files import Tick
 from videoload.storage.video_file import VideoFile
 
-_RESAMPLERS = 8  # that go on from one clip to the next, 0.1 MB each
+_RESAMPLERS = 8  # that are reused for the next clip, 0.1 MB each
 _TYPES = {"u8": "u1", "s16": "i2", "s32": "i4", "s64": "i8", "flt": "f4", "dbl": "f8"}
-# FFmpeg's guess if a file does not say where its channels belong.
+# FFmpeg's guess if a file has no channel layout.
 _LAYOUTS = ("mono", "stereo", "2.1", "4.0", "5.0", "5.1", "6.1", "7.1")
 
 
 class Wanted(NamedTuple):
-    """The sound of a clip: ``samples`` samples with ``channels`` channels, ``rate`` a second."""
+    """The audio of a clip: ``samples`` samples with ``channels`` channels, ``rate`` a second."""
 
     rate: int
     channels: int
@@ -35,7 +36,7 @@ class Wanted(NamedTuple):
 
 
 class SoundReader:
-    """Reads the sound of clips, in one thread."""
+    """Reads the audio of clips, in one thread."""
 
     def __init__(self) -> None:
         self._resamplers: LRUCache[tuple[str, int, int, int], Resampler] = LRUCache(_RESAMPLERS)
@@ -51,7 +52,8 @@ class SoundReader:
                 return self._read(track, begin, wanted, seek=False)
 
     def _read(self, track: Track, begin: Fraction, wanted: Wanted, *, seek: bool) -> Samples | None:
-        """Without ``seek``, all that comes before is read. Raises NotSoughtError."""
+        """Read the audio. Without ``seek``, start at the beginning of the file. Raises
+        NotSoughtError."""
         if not track.has_audio:
             return None
         end = begin + Fraction(wanted.samples, wanted.rate)
@@ -118,7 +120,7 @@ class _Row:
             _write(piece, low - at, self.samples[:, low - part.first : high - part.first])
 
     def end_at(self, seconds: Fraction) -> None:
-        """Be silent from a moment on: there the track goes on in another form."""
+        """Note that this form is silent from a moment on: there the track changes its form."""
         at = math.ceil(seconds * self.form.rate)
         self.samples[:, max(0, at - self.part.first) :] = self.form.silence
 
@@ -126,8 +128,8 @@ class _Row:
 def _rows(
     track: Track, pieces: Iterator[AudioFrame], first: int, wanted: Wanted
 ) -> list[_Row] | None:
-    """What a clip needs of a track, from sample number ``first`` on at the rate of the clip: a row
-    for each form; None if no piece says when it is heard. Raises UndecodableError."""
+    """Return the samples of a track for a clip, from sample number ``first`` on at the rate of the
+    clip: a row for each form; None if no piece has a timestamp. Raises UndecodableError."""
     rows: dict[_Form, _Row] = {}
     row, placing = None, track.placing(1)
     for piece in pieces:

@@ -1,4 +1,4 @@
-"""Samples at the rate and with the channels of a clip, made by FFmpeg's resampler."""
+"""Resample audio to the rate and channels of a clip, with FFmpeg's resampler."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _LAYOUTS = ("mono", "stereo")
 
 
 def floats(sound: npt.NDArray[Any], silence: int) -> Samples:
-    """Samples from -1 to 1, of integers around ``silence``, or of a decoder's floats. These are
-    anything where a file is damaged: 1e38, or no number."""
+    """Return samples from -1 to 1, of integers around ``silence``, or of a decoder's floats. These
+    are anything where a file is damaged: 1e38, or no number."""
     if sound.dtype.kind == "f":
         return limited(np.nan_to_num(sound)).astype(np.float32, copy=False)
     loudest = np.float32(1 << (8 * sound.dtype.itemsize - 1))
@@ -27,14 +27,14 @@ def floats(sound: npt.NDArray[Any], silence: int) -> Samples:
 
 
 def limited(sound: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """What is louder than 1 becomes 1, as for a player's sound card."""
+    """Clip samples to 1, as a sound card does."""
     quiet: npt.NDArray[Any] = np.clip(sound, np.float32(-1), np.float32(1))
     return quiet
 
 
 def mixed(sound: Samples, channels: int) -> Samples:
-    """One or two channels as ``channels``: mono is the mean of left and right, and stereo has mono
-    twice. More channels are left to FFmpeg."""
+    """Convert one or two channels to ``channels``: mono is the mean of left and right, and stereo
+    has mono twice. FFmpeg mixes more channels."""
     if len(sound) == channels or len(sound) > len(_LAYOUTS):
         return sound
     if channels == 1:
@@ -44,11 +44,9 @@ def mixed(sound: Samples, channels: int) -> Samples:
 
 
 class Resampler:
-    """Resamples stretches of sound, each as if it were alone.
-
-    A new resampler takes as long as to decode a second of sound, so this one goes on from one
-    stretch to the next. Silence between them keeps them apart, and each has whole steps (see
-    `timeline`): so each begins where a new resampler would begin.
+    """Resamples stretches of audio, each as if it were alone. A new resampler takes as long as to
+    decode a second of audio, so this one is reused. Silence separates the stretches, and each has
+    whole steps (see `audio_timeline`): so each begins where a new resampler would begin.
     """
 
     def __init__(self, layout: str, source_rate: int, channels: int, rate: int) -> None:
@@ -72,8 +70,8 @@ class Resampler:
         self._fed = self._got = 0  # whole steps, samples
 
     def __call__(self, sound: Samples, skip: int, samples: int) -> Samples:
-        """``samples`` samples of what becomes of ``sound``, after ``skip`` others. Its length is in
-        whole steps."""
+        """Return ``samples`` samples of what becomes of ``sound``, after ``skip`` others. Its
+        length is in whole steps."""
         skip += self._fed * self._made - self._got
         silence = np.zeros((len(sound), self._silence * self._of), np.float32)
         made = self._feed(np.concatenate((sound, silence), axis=1))

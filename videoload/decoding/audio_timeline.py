@@ -1,16 +1,16 @@
-"""Where sound stands in time; pure.
+"""The time line of audio; pure.
 
-**The rule.** The sound of a file is one long row of samples on the time line of its container.
-FFmpeg decodes it from its beginning, trims what the file says an encoder has added, and the times
-of the container say where each decoded piece begins. Where there is no piece, there is silence. The
-row is resampled once, as a whole, so that sample m of the result is the sound at m / rate seconds.
-The sound of a clip is a stretch of this row: it begins with the sample nearest to the moment at
-which the first frame of the clip is shown. A track whose rate or channels change has a row for each
-form, silent where another one is heard, and their sum is the sound.
+**The rule.** The audio of a file is one long row of samples on the time line of its container.
+FFmpeg decodes it from its beginning, trims the encoder delay that the file declares, and the
+timestamps of the container place each decoded piece. Where there is no piece, there is silence. The
+row is resampled once, as a whole, so that sample m of the result is the audio at m / rate seconds.
+The audio of a clip is a stretch of this row: it begins with the sample nearest to the time of the
+clip's first frame. A track whose rate or channels change has a row for each form, silent where
+another one plays, and their sum is the audio.
 
-Nobody decodes the whole row for a clip. A resampler that turns M samples into L repeats itself
-every M samples: so what it makes of a stretch that begins at a multiple of M is what it makes of
-the whole row, to the bit, if the stretch reaches further than its filter.
+A clip does not need the whole row. A resampler that turns M samples into L repeats itself every M
+samples: so its output for a stretch that begins at a multiple of M equals that of the whole row, to
+the bit, if the stretch is longer than its filter.
 """
 
 from __future__ import annotations
@@ -24,8 +24,9 @@ _TOLERATED_TICKS = 2  # by which rounded times of a seamless track may lie apart
 
 
 class Stretch(NamedTuple):
-    """A stretch of a track's samples: from ``first`` on, ``length`` in all, which are silence but
-    for ``begin`` up to ``end``. Resampled, ``skip`` samples come before the clip's first."""
+    """A stretch of a track's samples: from ``first`` on, ``length`` in all, which are silence
+    except from ``begin`` to ``end``. After resampling, ``skip`` samples precede the clip's
+    first."""
 
     first: int
     length: int
@@ -35,13 +36,13 @@ class Stretch(NamedTuple):
 
 
 def first_sample(seconds: Fraction, rate: int) -> int:
-    """The number of the sample nearest to a moment."""
+    """Return the number of the sample nearest to a moment."""
     return math.floor(seconds * rate + Fraction(1, 2))
 
 
 def stretch(first: int, samples: int, rate: int, source_rate: int) -> Stretch:
-    """What to decode of a track with ``source_rate`` for its resampled samples from ``first`` on,
-    ``samples`` of them."""
+    """Return the stretch to decode of a track with ``source_rate`` for ``samples`` resampled
+    samples from ``first`` on."""
     made, of = whole_steps(rate, source_rate)
     margin = reach(rate, source_rate)
     begin = first * of // made - margin
@@ -51,12 +52,12 @@ def stretch(first: int, samples: int, rate: int, source_rate: int) -> Stretch:
 
 
 def whole_steps(rate: int, source_rate: int) -> tuple[int, int]:
-    """(L, M): every M samples of the source make L samples, in lowest terms."""
+    """Return (L, M): every M samples of the source make L samples, in lowest terms."""
     return Fraction(rate, source_rate).as_integer_ratio()
 
 
 def reach(rate: int, source_rate: int) -> int:
-    """How many samples of the source the filter reaches to each side, or some more."""
+    """Return how many samples of the source the filter reaches to each side, or some more."""
     return _TAPS * max(1, -(-source_rate // rate))
 
 
@@ -80,7 +81,8 @@ class Placing:
         self.end = end
 
     def begin(self, pts: int | None, samples: int) -> int | None:
-        """Where a piece of so many samples begins, by its time in ticks; None if unknown."""
+        """Return the first sample of a piece of so many samples, by its time in ticks; None if
+        unknown."""
         at = self.end
         if pts is not None:
             stated = (2 * pts * self._samples + self._ticks) // (2 * self._ticks)

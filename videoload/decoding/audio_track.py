@@ -1,9 +1,9 @@
-"""The sound of a file, decoded around a clip: see `timeline` for the rule.
+"""The audio of a file, decoded around a clip: see `audio_timeline` for the rule.
 
 What is decoded depends on the bytes of the file and on the moment alone. So each clip gets a
-decoder that has decoded nothing else, because some decoders draw noise and go on drawing. It begins
-at the last packet at or before a fixed time before the clip, which is long enough for what decoders
-carry over from one packet to the next.
+decoder that has decoded nothing else, because some decoders generate noise that depends on earlier
+audio. It begins at the last packet at or before a fixed time before the clip, which is long enough
+for what decoders carry over from one packet to the next.
 
 So each clip opens its file again, too: what FFmpeg finds in an open file depends on what it has
 read there before. Beside the pixels of the clip, that takes no time that was seen.
@@ -43,8 +43,8 @@ if TYPE_CHECKING:
     SoundPacket = Packet[AudioStream]
 
 
-# So much sound is decoded before a clip, for what decoders carry over. MP3 refers to some hundred
-# bytes before a packet: up to a quarter of a second at 8 kbit/s, and filters follow.
+# So much audio is decoded before a clip, for state that decoders carry over. MP3 refers to some
+# hundred bytes before a packet: up to a quarter of a second at 8 kbit/s, and filters follow.
 _BEFORE_S, _BEFORE_LOW_MP3_S = Fraction(1, 4), Fraction(3, 4)
 _LOW_RATE = 32_000  # samples a second: MP3 has its low rates below it
 _AFTER_S = 1  # a packet that begins so long after a clip has nothing of it
@@ -59,7 +59,7 @@ _ORDER = ("FL", "FR", "FC", "LFE", "BL", "BR", "FLC", "FRC", "BC", "SL", "SR")
 
 
 class UndecodableError(BrokenFileError):
-    """The sound of this clip cannot be decoded; that of others may."""
+    """The audio of this clip cannot be decoded; that of others may."""
 
 
 class NotSoughtError(Exception):
@@ -67,7 +67,7 @@ class NotSoughtError(Exception):
 
 
 class Track:
-    """The sound of a file that it opens, for one clip.
+    """The audio of a file that it opens, for one clip.
 
     Attributes:
         has_audio: Whether there is any. If not, nothing can be decoded.
@@ -77,7 +77,7 @@ class Track:
     """
 
     def __init__(self, file: VideoFile, tick: Tick) -> None:
-        """Raises BrokenFileError."""
+        """Raise BrokenFileError."""
         self._tick = tick
         self._container = _open(file)
         self._decoded: list[AudioFrame] = []  # of the packets at the beginning
@@ -118,11 +118,11 @@ class Track:
 
     @property
     def codec(self) -> str:
-        """The name of its codec; "" if there is no sound."""
+        """The name of its codec; "" if there is no audio."""
         return self._context.codec.name if self.has_audio else ""
 
     def _packets(self) -> Iterator[SoundPacket]:
-        """The packets from where the file stands."""
+        """Yield the packets from where the file stands."""
         stream = cast("VideoStream", self._stream)  # any kind will do
         for packet in packets(self._container, stream):
             self._tick()
@@ -144,14 +144,14 @@ class Track:
             self._grid = begins + frames[0].samples, frames[1].samples
 
     def placing(self, rate: int, after: Fraction | None = None) -> Placing:
-        """Where its pieces begin, in samples at this rate. ``after``: where the one before them has
-        ended, in seconds."""
+        """Return a function that places its pieces, in samples at this rate. ``after``: the end of
+        the one before them, in seconds."""
         grid = self._grid if rate == self._rate else None
         return Placing(self._base * rate, grid, None if after is None else round(after * rate))
 
     def decode(self, begin: Fraction, end: Fraction, *, seek: bool) -> Generator[AudioFrame]:
-        """The pieces of sound from before ``begin`` until after ``end``, in seconds. Without
-        ``seek``, all that comes before is read. Raises NotSoughtError, UndecodableError."""
+        """Yield the pieces of audio from before ``begin`` until after ``end``, in seconds. Without
+        ``seek``, start at the beginning of the file. Raises NotSoughtError, UndecodableError."""
         is_low = self._context.name.startswith("mp3") and self._rate < _LOW_RATE
         before_s = _BEFORE_LOW_MP3_S if is_low else _BEFORE_S
         wanted, last = ((at // self._base) for at in (begin - before_s, end + _AFTER_S))
@@ -177,12 +177,12 @@ class Track:
             raise UndecodableError("has audio here that cannot be decoded")
 
     def _doubt(self) -> None:
-        """Raises NotSoughtError if the decoder may have begun in the middle of a piece."""
+        """Raise NotSoughtError if the decoder may have begun in the middle of a piece."""
         if self._is_sought and self._container.format.name in _BEGIN_ANYWHERE:
             raise NotSoughtError
 
     def _compare(self, pieces: list[AudioFrame]) -> None:
-        """Raises NotSoughtError, or UndecodableError: an AVI counts pieces, and states one rate."""
+        """Raise NotSoughtError, or UndecodableError: an AVI counts pieces, and states one rate."""
         if any(piece.sample_rate != self._rate for piece in pieces):
             self._doubt()
             if not self.has_gaps:
@@ -191,7 +191,7 @@ class Track:
                 )
 
     def _from(self, wanted: int, *, seek: bool) -> Iterator[SoundPacket]:
-        """The packets from the last one at or before ``wanted`` on."""
+        """Return the packets from the last one at or before ``wanted`` on."""
         is_apart = seek and (self._first is None or self._first < wanted)  # from the beginning
         if is_apart:
             try:
@@ -217,7 +217,8 @@ class Track:
         return chain(held, later, self._following)
 
     def _decode(self, packet: SoundPacket | None) -> list[AudioFrame]:
-        """The pieces of a packet, none if it is refused; of None, those that are held back."""
+        """Return the pieces of a packet, none if it is refused; of None, those that are held
+        back."""
         try:
             pieces = self._context.decode(packet)
         except REFUSALS:
@@ -240,8 +241,8 @@ def _set_up(context: AudioCodecContext) -> list[int]:
     """Returns the `Track.order`. Raises BrokenFileError."""
     context.thread_type = "NONE"
     context.thread_count = 1
-    # PyAV frees what a layout with an order of its own refers to with each object that it makes of
-    # it. So it is asked for once, and the decoder gets another one before that object goes.
+    # With each object for a layout with a custom order, PyAV frees the data that it refers to. So
+    # it is read once, and the decoder gets another layout before that object is freed.
     layout = context.layout
     if _OWN not in layout.name:
         return []
@@ -259,8 +260,8 @@ def _set_up(context: AudioCodecContext) -> list[int]:
 
 
 def _open(file: VideoFile) -> InputContainer:
-    """Open a file. To decode its first picture, as FFmpeg does, would take longer than the sound:
-    an AVI and an MP4 with one track of sound have all that is needed in their headers."""
+    """Open a file. Decoding its first frame, as FFmpeg does, would take longer than the audio: the
+    headers of an AVI and an MP4 with one audio track contain all that is needed."""
     if file.path[-4:].lower() in _HEADERS_TELL:
         with suppress(BrokenFileError, *REFUSALS):
             container = open_container(file, decodes=False)
@@ -271,8 +272,8 @@ def _open(file: VideoFile) -> InputContainer:
 
 
 def _headers_tell(container: InputContainer) -> bool:
-    """Whether headers describe all of the audio, as far as they were read: FFmpeg has no best
-    stream of those whose rate or channels it does not know yet."""
+    """Return whether headers describe all of the audio, as far as they were read: FFmpeg has no
+    best stream of those whose rate or channels it does not know yet."""
     sounds = len(container.streams.audio)
     if sounds > 1 or not (
         container.format.name == "avi" or container.format.name.startswith("mov")

@@ -41,16 +41,16 @@ _BYTES_A_S = 5e8  # what memory takes at least: a disk that takes less is slow
 _FILE_S = 2e-3  # a new file takes less, unless the disk is slow
 _RUN = 12  # frames that are written at once take half the time of single ones
 _MOST_EXCLUDED = 10_000  # videos
-TOLD_AFTER = 1000  # times that a slow disk was not used, until it is said
+TOLD_AFTER = 1000  # times that a slow disk was not used, until it is logged
 
 
 def is_keepable(spec: ClipSpec) -> bool:
-    """Whether frames can be kept for such clips: what is scaled of a frame is not drawn."""
+    """Return whether frames can be stored for such clips: their scaling is not random."""
     return not _why_not(spec)
 
 
 def _why_not(spec: ClipSpec) -> str:
-    """Why frames cannot be kept for such clips; "" if they can."""
+    """Return the reason why frames cannot be stored for such clips; "" if they can."""
     if spec.resize is None and spec.crop in FROM_SCALED:
         return (
             f'crop="{spec.crop}" without resize=, because each clip scales another part of its '
@@ -70,8 +70,8 @@ class FoundVideo(NamedTuple):
 
 
 class ClipStore:
-    """The frame store of the videos under one root, as clips are made from it: a `RecordStore`,
-    with a set for each way of scaling, whose records are frames.
+    """The frame store of the videos under one root, as clips read it: a `RecordStore`, with a set
+    for each way of scaling, whose records are frames.
 
     Attributes:
         records: The files.
@@ -92,7 +92,7 @@ class ClipStore:
         self._excluded: LRUCache[tuple[str, bytes], bool] = LRUCache(_MOST_EXCLUDED)
 
     def set_of(self, spec: ClipSpec) -> RecordSet:
-        """The frames that are scaled for such clips: specs that scale alike share them."""
+        """Return the frames that are scaled for such clips: specs that scale alike share them."""
         if (known := self._sets.get(spec)) is None:
             about = json.dumps(self._about | {"scaling": scaling_key(spec)})
             is_anywhere = spec.sampling in ("random", "dense") and spec.align is None
@@ -100,14 +100,14 @@ class ClipStore:
         return known
 
     def find(self, path: str, file: VideoFile, spec: ClipSpec, tick: Tick) -> FoundVideo | None:
-        """What the store has of a video. ``tick`` is called meanwhile, and while its frames are
-        written."""
+        """Return the stored frames of a video. ``tick`` is called meanwhile, and while its frames
+        are written."""
         self.records.tick = tick
         if why := _why_not(spec):
-            self.records.tell(f"keeps nothing for {why}")
+            self.records.tell(f"stores nothing for {why}")
             return None
         if not file.has_version:
-            self.records.tell("keeps nothing of files whose server tells no ETag or time of change")
+            self.records.tell("stores nothing of files without an ETag or time of change")
             return None
         if (path, file.identity) in self._excluded or not self.has_time:
             return None
@@ -129,8 +129,8 @@ class ClipStore:
         params: Sequence[ClipParams],
         found: FoundVideo | None,
     ) -> ClipFrames | None:
-        """The frames of these clips, as far as the store has them. None if it has none of the video
-        and no room for it."""
+        """Return the frames of these clips, as far as the store has them. None if it has none of
+        the video and no room for it."""
         if not (is_keepable(spec) and file.has_version):
             return None
         if (path, file.identity) in self._excluded:
@@ -140,11 +140,11 @@ class ClipStore:
         return ClipFrames(self, path, file.identity, spec, info, params, found)
 
     def exclude(self, path: str, file: VideoFile) -> None:
-        """Neither read nor write frames of a video from now on: they cannot be kept."""
+        """Stop reading and writing frames of a video: they cannot be stored."""
         self._excluded[path, file.identity] = True
 
     def is_full_for(self, spec: ClipSpec, frames: ClipFrames | None) -> bool:
-        """Whether the store is full, and takes no more frames of the video of some clips."""
+        """Return whether the store is full, and takes no more frames of the video of some clips."""
         is_stored = frames is not None and frames.from_frame_store
         return is_keepable(spec) and not is_stored and self.records.is_full
 
@@ -162,7 +162,7 @@ class ClipStore:
 
 
 class FormatChangedError(Exception):
-    """The frames of a video change their format, so they are not kept."""
+    """The frames of a video change their format, so they are not stored."""
 
 
 class ClipFrames:
@@ -198,7 +198,7 @@ class ClipFrames:
         self._run_end = 0
         self._sums: dict[int, int] = {}
         self.extra: list[int] = []
-        self._began_s = 0.0  # on a core, when the first frame came
+        self._began_s = 0.0  # CPU time at the first frame
         self.missing = wanted
         if found is not None:
             self._begin(found.source)
@@ -295,7 +295,7 @@ class ClipFrames:
         self._store.pace.took(time.perf_counter() - began, expected)
 
     def commit(self) -> None:
-        """The pass met with no complaint: its frames count as kept from now on."""
+        """Note that the pass was without damage: its frames are valid from now on."""
         self._write()
         if self._target is not None:
             try:

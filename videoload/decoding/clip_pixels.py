@@ -1,11 +1,10 @@
-"""Decoded frames become the pixels of a clip: scaled, cut, recolored, converted, turned, mirrored.
+"""Turn decoded frames into the pixels of a clip: scale, crop, recolor, convert, rotate, flip.
 
-`conversions` says what a spec wants, `filter_graphs` what FFmpeg does, and `planes` where the bytes
-go.
+`conversions` describes the result, `filter_graphs` runs FFmpeg, and `planes` places the bytes.
 
-The pixels are those of the whole scaled frame, wherever the crop is. So scaled frames can be kept,
-and clips with other crops be made of them: it makes no difference whether a scaled frame was
-decoded now or comes from a disk.
+The pixels are those of the whole scaled frame, wherever the crop is. So scaled frames can be
+stored, and used for clips with other crops: a scaled frame from a disk equals one that was decoded
+now.
 
 A decoded frame that one clip shows goes through one graph of filters. All other frames wait, once
 they are scaled, in one picture below each other, so that FFmpeg converts them in one go.
@@ -40,7 +39,7 @@ _PICTURE_BYTES = 512 << 10  # in one picture; a part of a core's second cache
 
 
 class ClipPixels:
-    """Makes the pixels ``out`` [T, ...] of one clip, from decoded frames or scaled ones."""
+    """Writes the pixels ``out`` [T, ...] of one clip, from decoded frames or scaled ones."""
 
     def __init__(
         self, spec: ClipSpec, info: VideoInfo, params: ClipParams, graphs: FilterGraphs, out: Buffer
@@ -57,8 +56,8 @@ class ClipPixels:
     def take(
         self, frame: VideoFrame, at: int, scaled: dict[Conversion, VideoFrame] | None = None
     ) -> None:
-        """Show a decoded frame as frame ``at`` of the clip. ``scaled``: what was made of a frame
-        that is shown several times, and is scaled once. Raises BrokenFileError."""
+        """Show a decoded frame as frame ``at`` of the clip. ``scaled``: the scaled version of a
+        frame that is shown several times. Raises BrokenFileError."""
         self._begin(FrameFormat.of(frame))
         if self._straight is None or scaled is not None:
             scaled = {} if scaled is None else scaled
@@ -91,7 +90,7 @@ class ClipPixels:
             self._picture = None
 
     def _begin(self, source: FrameFormat) -> None:
-        """Find out what is wanted of frames of this format, if it is another one."""
+        """Prepare the conversion of frames of this format, if it has changed."""
         if source == self._source:
             return
         self.finish()
@@ -126,7 +125,7 @@ class ClipPixels:
             done = some.stop
 
     def _new_picture(self, halved: FrameFormat) -> Picture:
-        """A picture for frames that wait. They may be too many for one."""
+        """Return a picture for frames that wait. They may be too many for one."""
         frames, (width, height, pixels, *_) = len(self._params.frame_indices), halved
         frames = -(-frames // -(-frames * width * height * 3 // 2 // _PICTURE_BYTES))
         self._converting = self._graphs[self._look.converting(self._spec, halved, frames)]
@@ -154,8 +153,8 @@ class ClipPixels:
 def _scaled_again(
     graph: FilterGraph, conversion: Conversion, planes: Sequence[Buffer]
 ) -> list[Buffer]:
-    """What is shown of scaled frames, scaled to the clip's size one by one, because scaling looks
-    at the lines beside."""
+    """Return the visible part of scaled frames, scaled to the clip's size one by one, because
+    scaling mixes neighbouring lines."""
     scaled = []
     for at in range(len(planes[0])):
         picture = Picture(*conversion.source[:3], 1)

@@ -1,6 +1,6 @@
 """The source files behind a user's function.
 
-Every process of a training must run the same code, or batches depend on who made them. A digest of
+Every process of a training run must run the same code, or batches depend on the worker. A digest of
 each file imports. The files are those of the function's module, and of the modules in the same
 folder or package that were imported with it. Installed packages have versions.
 """
@@ -17,7 +17,7 @@ _INSTALLED = {"site-packages", "dist-packages", f"python3.{sys.version_info.mino
 
 
 def own_modules(module: str) -> list[str]:
-    """What this process has imported of the modules that count for ``module``, itself included."""
+    """Return the imported ones of the modules that count for ``module``, including itself."""
     top = module.partition(".")[0]
     home = _home(top)
     alone = home is None or not _INSTALLED.isdisjoint(home.parts)
@@ -31,13 +31,13 @@ def own_modules(module: str) -> list[str]:
 
 
 def file_of(module: str) -> Path | None:
-    """The source file of a module that this process has imported, if it has one."""
+    """Return the source file of a module that this process has imported, if it has one."""
     file = getattr(sys.modules.get(module), "__file__", None)
     return Path(file) if file is not None and file.endswith(".py") else None
 
 
 def digest(file: Path) -> str:
-    """64 bits in hex; "" if it cannot be read. The ends of lines do not count."""
+    """Return 64 bits in hex; "" if it cannot be read. The ends of lines do not count."""
     try:
         text = file.read_bytes().replace(b"\r\n", b"\n")
     except OSError:
@@ -46,7 +46,7 @@ def digest(file: Path) -> str:
 
 
 def _home(top: str) -> Path | None:
-    """The folder that a module or package without a dot is in."""
+    """Return the folder that a module or package without a dot is in."""
     folders = [*(getattr(sys.modules.get(top), "__path__", None) or ())]
     file = file_of(top)
     return Path(folders[0]).parent if folders else file and file.parent

@@ -1,4 +1,4 @@
-"""What a spec wants of the frames of a video: sizes, parts and formats. Pure.
+"""The conversion of a video's frames for a spec: sizes, parts and formats. Pure.
 
 A frame is scaled, and then converted. Between the two it is small, and 4:2:0 if the source is: to
 convert it there is half the work of doing both at once.
@@ -16,8 +16,7 @@ from videoload.clips.clip_spec import ClipSpec, pixel_format
 from videoload.clips.regions import Rectangle, Size
 from videoload.clips.video_info import VideoInfo
 
-# AVCOL_SPC_* of a frame -> the matrix to convert with; whatever says nothing is BT.601, limited
-# range.
+# AVCOL_SPC_* of a frame -> the conversion matrix; the default is BT.601, limited range.
 _MATRICES = {1: "bt709", 4: "fcc", 7: "smpte240m", 9: "bt2020", 10: "bt2020"}
 UNSPECIFIED = 2  # AVCOL_SPC_*, AVCOL_PRI_*, AVCOL_TRC_*
 _PLANAR = ("yuv420p", "yuvj420p")
@@ -42,7 +41,7 @@ class FrameFormat(NamedTuple):
 
     @classmethod
     def of(cls, frame: VideoFrame) -> FrameFormat:
-        """The format of a frame."""
+        """Return the format of a frame."""
         return cls(
             frame.width, frame.height, frame.format.name, frame.colorspace, frame.color_range
         )
@@ -61,13 +60,13 @@ class FrameFormat(NamedTuple):
     @property
     def is_halved(self) -> bool:
         """Whether these are 4:2:0 frames whose chroma spans two pixels each way everywhere. If a
-        side is odd, swscale stretches the last half sample to a whole one, and the colors of the
-        frame lie aside."""
+        side is odd, swscale stretches the last half sample to a whole one, and shifts the colors of
+        the frame."""
         return self.pixels in _PLANAR and not (self.width % 2 or self.height % 2)
 
 
 class Conversion(NamedTuple):
-    """From one picture to another one.
+    """The conversion of one picture to another.
 
     Attributes:
         source: What the picture is.
@@ -76,9 +75,9 @@ class Conversion(NamedTuple):
         scaled: What this becomes.
         scaling: As in the spec.
         cut: The (width, height) of a part of it, which may lie elsewhere in each picture.
-        mirrors: Whether it is mirrored left to right, before it is converted: 4:2:0 takes half the
-            time of RGB, and the pixels are the same.
-        made: What is made of it, by its pixels; None: nothing else.
+        mirrors: Whether it is flipped horizontally before the conversion: 4:2:0 takes half the time
+            of RGB, and the pixels are the same.
+        made: The result, by its pixels; None: nothing else.
     """
 
     source: FrameFormat
@@ -105,7 +104,7 @@ def scaling_conversion(
 
 
 def _scaled(source: FrameFormat, size: Size, spec: ClipSpec) -> FrameFormat:
-    """What frames are once they are scaled: 4:2:0 frames keep their format and colors, others get
+    """Return the format of scaled frames: 4:2:0 frames preserve their format and colors, others get
     the clip's."""
     kept = source._replace(width=size[0], height=size[1], range=source.colors.range)
     return kept if kept.is_halved else _made(size, spec)
@@ -116,15 +115,15 @@ def _made(size: Size, spec: ClipSpec) -> FrameFormat:
 
 
 class Look(NamedTuple):
-    """What a clip wants of scaled frames.
+    """How a clip uses scaled frames.
 
     Attributes:
         part: The part (x, y, width, height) of each that is needed, in whole samples of chroma.
         again: How this is scaled once more; None: not at all.
         halved: The format of what is converted then; None: it is what the clip shows.
-        mirrors: Whether it is mirrored before.
-        shown: The part (x, y, width, height) of what comes out that the clip shows.
-        flip: Whether this is mirrored at last.
+        mirrors: Whether it is flipped before.
+        shown: The part (x, y, width, height) of the result that the clip shows.
+        flip: Whether this part is flipped at last.
     """
 
     part: Rectangle
@@ -136,7 +135,7 @@ class Look(NamedTuple):
 
     @classmethod
     def at(cls, spec: ClipSpec, params: ClipParams, scaled: FrameFormat) -> Look:
-        """What a clip wants of scaled frames of one format."""
+        """Return how a clip uses scaled frames of one format."""
         part, size, flip, again, halved = params.part, params.size, params.flip, None, scaled
         x, y, width, height = part
         if (width, height) != size:

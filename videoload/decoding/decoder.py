@@ -1,9 +1,8 @@
-"""What a process decodes with: it runs tasks on the rows of one root, and answers questions.
+"""The decoder of a process: runs tasks on the rows of one root, and returns metadata.
 
 A task is one pass over the files of a row. Clips of a row are begun and finished (`one_pass`), so
-that those of several rows can be begun together. All other tasks are `Decoder.run`. Both do all of
-it once more after a file turned out to be another one than was opened, indexed or drawn for.
-Nothing else does.
+that those of several rows can be begun together. All other tasks are `Decoder.run`. Both retry once
+if a file was replaced after it was opened, indexed or drawn for. Nothing else does.
 """
 
 from __future__ import annotations
@@ -54,9 +53,8 @@ _SMALL = ClipSpec(frames=1, resize=32, size=(32, 32))  # shows whether frames ca
 
 
 class Decoder:
-    """Decodes clips of the videos under ``root``, in one thread. A process has one.
-
-    It keeps the last files open until `rest`.
+    """Decodes clips of the videos under ``root``, in one thread. A process has one. It holds the
+    last files open until `rest`.
 
     Attributes:
         storage: The bytes of its files.
@@ -73,9 +71,8 @@ class Decoder:
         folders: CacheDirectories = NO_DIRECTORIES,
         on_call: Tick = lambda: None,
     ) -> None:
-        """``transforms``: the modules whose functions a spec may name; None: any. ``folders``:
-        where to keep what can be used again. ``on_call``: called before a function that may take
-        long."""
+        """``transforms``: the modules whose functions a spec may name; None: any. ``folders``: the
+        caches. ``on_call``: called before a function that may take long."""
         native.silence_ffmpeg()
         self.storage = open_storage(root, folders.file_cache)
         self.expect = self.storage.expect
@@ -102,9 +99,9 @@ class Decoder:
         out: Buffer,
         tick: Tick = lambda: None,
     ) -> OnePass:
-        """Do what comes before the first frame of clips, and return what does the rest. For several
-        rows one after the other, this takes a fifth of the time that it takes between two rows,
-        when a decoder has filled the caches.
+        """Prepare clips up to their first frame, and return a function that decodes them. For
+        several rows one after the other, this takes a fifth of the time that it takes between two
+        rows, when a decoder has filled the caches.
 
         Args:
             path: Of the row, below the root.
@@ -125,7 +122,7 @@ class Decoder:
         return made
 
     def run(self, task: TaskOfFiles[FoundT_co], row: Video, tick: Tick = lambda: None) -> FoundT_co:
-        """Do a task that makes no clips. Raises VideoError, StorageError."""
+        """Run a task that decodes no clips. Raises VideoError, StorageError."""
         with errors_of(row.path):
             return cast(
                 "FoundT_co", retry_if_replaced(row.path, lambda: self._find(task, row, tick))
@@ -148,13 +145,13 @@ class Decoder:
         out: Buffer,
         tick: Tick = lambda: None,
     ) -> Ordinals:
-        """Decode clips, as `start` says. ``out`` may be [n, *spec.shape]. Returns the ordinals of
-        their frames, int64 [n, T] (with k views [n, k * T])."""
+        """Decode clips, as `start`. ``out`` may be [n, *spec.shape]. Returns the ordinals of their
+        frames, int64 [n, T] (with k views [n, k * T])."""
         sample = one_clip(spec) if isinstance(spec, ClipSpec) else spec
         return self.start(path, sample, clips, out, tick).finish(tick).frames
 
     def has_imported(self, task: Task) -> bool:
-        """Whether all modules of a task are imported. Importing one may take long."""
+        """Return whether all modules of a task are imported. Importing one may take long."""
         return all(name in self.functions for name in functions_of(task))
 
     def import_functions(self, task: Task) -> None:
@@ -166,7 +163,7 @@ class Decoder:
     def report(
         self, path: str, tick: Tick = lambda: None
     ) -> tuple[VideoIndex, complete_decode.Report]:
-        """The index of a file, and what a complete decode found. Raises VideoError also if
+        """Return the index of a file, and what a complete decode found. Raises VideoError also if
         there is a kind of frames that cannot be scaled."""
         index, found = self.videos.report(path, tick)
         out = np.empty((1, *_SMALL.shape), np.uint8)
@@ -177,10 +174,11 @@ class Decoder:
         return index, found
 
     def begin(self) -> None:
-        """A training begins. It may find other files behind a URL than the one before."""
+        """Note that a training run begins. It may find other files behind a URL than the one
+        before."""
         self.storage.begin()
         self._indexes.begin()
 
     def rest(self) -> None:
-        """Keep no file open: there is nothing to do for now."""
+        """Close all files: there is nothing to do for now."""
         self._files.close()

@@ -103,7 +103,7 @@ def in_part(path: str, name: str, part: str) -> AbstractContextManager[None]:
 
 
 class ShortVideoError(VideoError):
-    """The video is shorter than a clip, and the spec says ``short="drop"``."""
+    """The video is shorter than a clip, with ``short="drop"``."""
 
 
 @contextmanager

@@ -24,7 +24,7 @@ from videoload.decoding.planes import Picture
 from videoload.reading.containers import BrokenFileError
 
 # swscale widens the bilinear filter when it shrinks, so there is no aliasing. With ACCURATE_RND it
-# takes 40 % longer for half a grey level, BICUBIC 20 %.
+# takes 40 % longer for half a gray level, BICUBIC 20 %.
 _FLAGS = {"bilinear": "flags=bilinear+bitexact", "nearest": "flags=neighbor+bitexact"}
 _CHROMA = "in_chroma_loc=center:out_chroma_loc=center"
 _GRAPHS_KEPT = 32  # 0.4 MB each at 320x240; a new one takes 0.2 ms
@@ -34,14 +34,14 @@ _REFUSED = (av.error.FFmpegError, ValueError)
 
 
 class FilterGraph:
-    """A configured graph of filters. ``spare``: pictures that went through it and may be filled
-    anew, by how many frames they hold."""
+    """A configured graph of filters. ``spare``: pictures that went through it and may be reused, by
+    their number of frames."""
 
     def __init__(self, conversion: Conversion) -> None:
-        """Raises BrokenFileError."""
+        """Raise BrokenFileError."""
         _choose_instructions()
         self.spare = defaultdict[int, list[Picture]](list)
-        self._graph = Graph()  # the contexts do not keep it
+        self._graph = Graph()  # the contexts do not hold it
         self._graph.threads = 1
         try:
             steps = _steps(conversion)
@@ -55,14 +55,14 @@ class FilterGraph:
         self._corner = 0, 0
 
     def through(self, frame: VideoFrame, corner: Size = (0, 0)) -> VideoFrame:
-        """What comes out for a frame. ``corner``: where the `cut` begins in what is scaled. Raises
-        BrokenFileError."""
+        """Return the output for a frame. ``corner``: where the `cut` begins in the scaled picture.
+        Raises BrokenFileError."""
         if corner != self._corner and self._cut is not None:
             self._corner = corner
             for side, at in zip("xy", corner, strict=True):
                 self._cut.process_command(side, str(at))
         # FFmpeg refuses some values ("reserved", logarithmic). The pixels depend on none of them:
-        # primaries and transfer are not converted, the matrix is told to each filter.
+        # primaries and transfer are not converted, and each filter gets the matrix.
         space = frame.colorspace
         frame.color_primaries = frame.color_trc = frame.colorspace = UNSPECIFIED
         try:
@@ -71,11 +71,11 @@ class FilterGraph:
         except _REFUSED as error:
             raise _cannot_be_scaled(error) from None
         finally:
-            frame.colorspace = space  # a clip may be made of the same frame again
+            frame.colorspace = space  # another clip may use the same frame
 
 
 class FilterGraphs(LRUCache[Conversion, FilterGraph]):
-    """The graphs in use, for one thread: they keep what scaling has to prepare."""
+    """The graphs in use, for one thread: they hold prepared scalers."""
 
     def __init__(self) -> None:
         super().__init__(_GRAPHS_KEPT)
@@ -90,8 +90,8 @@ def _cannot_be_scaled(error: Exception) -> BrokenFileError:
 
 
 def _steps(conversion: Conversion) -> list[tuple[str, str] | tuple[str]]:
-    """The filters, and what they are told. After each, the format is pinned: FFmpeg takes most of
-    its time to agree on those that are open."""
+    """Return the filters and their arguments. After each, the format is fixed: FFmpeg takes most of
+    its time to negotiate open ones."""
     source, size, region, scaled, scaling, cut, mirrors, made = conversion
     steps: list[tuple[str, str] | tuple[str]] = []
 
@@ -127,8 +127,8 @@ def _steps(conversion: Conversion) -> list[tuple[str, str] | tuple[str]]:
 
 @cache
 def _is_cuttable(pixels: str) -> bool:
-    """Whether a frame may be cut at each even pixel: no chroma sample is wider, and no pixel is a
-    single bit."""
+    """Return whether a frame may be cut at each even pixel: no chroma sample is wider, and no pixel
+    is a single bit."""
     layout = VideoFormat(pixels)
     fine = layout.chroma_width(4) > 1 and layout.chroma_height(4) > 1
     return fine and not layout.is_bit_stream

@@ -1,7 +1,7 @@
 """The user's functions, by their names in a spec: ``"package.module:function"``.
 
 Importing a module may take long and may do anything. So each module is imported once, its error is
-kept, and a process imports only the modules that its owner allows, if the owner names some.
+cached, and a process imports only the modules that its owner allows, if the owner names some.
 
 A function may draw from the generators of Python, NumPy and PyTorch, which belong to the process.
 They are seeded for each clip, so what it draws depends on neither worker nor run.
@@ -58,11 +58,11 @@ class Functions:
         self._digests: dict[str, str] = {}  # of the modules that were imported
 
     def __contains__(self, name: str) -> bool:
-        """Whether the import was tried."""
+        """Return whether the import was tried."""
         return name in self._found
 
     def find(self, name: str, kind: str = "transform") -> UserFunction:
-        """The function of that name. An error calls it ``kind``. Raises TransformError."""
+        """Return the function of that name. An error calls it ``kind``. Raises TransformError."""
         if name not in self._found:
             try:
                 self._found[name] = self._import(kind, name)
@@ -119,7 +119,7 @@ class Functions:
             if (here := self._digests[module]) != wanted:
                 text = (
                     f"the code of {module} is not the same on this worker ({file}, digest {here}) "
-                    f"and at the trainer (digest {wanted}): bring both to one version, and restart "
+                    f"and at the trainer (digest {wanted}): use one version on both, and restart "
                     "the worker, or the training if its code is the old one"
                 )
                 _tell(text)
@@ -142,7 +142,7 @@ class UserFunction:
         self._took_s = math.inf
 
     def __call__(self, clip: object, seed: int) -> object:
-        """What it returns for a clip, with all that it may draw from seeded."""
+        """Return its result for a clip, with all random generators seeded."""
         if self._took_s > _SLOW_S:
             self._on_call()
         draws, began = np.random.Generator(np.random.PCG64(seed)), time.perf_counter()
@@ -183,7 +183,7 @@ def seeded(seed: int) -> Iterator[None]:
 
 @lru_cache(1)
 def _libraries(modules: int) -> ThreadpoolController:
-    """The libraries with threads, after this process has imported so many modules."""
+    """Return the libraries with threads, after this process has imported so many modules."""
     from threadpoolctl import ThreadpoolController  # takes 50 ms; most workers do not need it
 
     return ThreadpoolController()
@@ -197,20 +197,20 @@ def apply(
     place: npt.NDArray[Any],
     seed: int,
 ) -> None:
-    """Write what the user's function makes of a clip into ``place``, which may be the clip."""
+    """Write the result of the user's function for a clip into ``place``, which may be the clip."""
     try:
         made = transform(clip.copy(), seed)
     except (Exception, SystemExit) as error:
         raise TransformError(
             f"transform {spec.transform} failed on a clip of {named(path)}: {error!r}"
         ) from error
-    what, help_ = f"a {type(made).__name__}", "return an array of NumPy"
+    what, help_ = f"a {type(made).__name__}", "return a NumPy array"
     if isinstance(made, np.ndarray | np.generic):
         if (made.shape, made.dtype) == (place.shape, place.dtype):
             np.copyto(place, made)
             return
         what = f"{made.dtype}{list(made.shape)}"
-        help_ = f'if it is to, give ClipSpec(output=({made.shape}, "{made.dtype}"))'
+        help_ = f'if that is right, use ClipSpec(output=({made.shape}, "{made.dtype}"))'
     elif hasattr(made, "__array__"):  # a tensor
         help_ = "return NumPy, its .numpy()"
     raise TransformError(

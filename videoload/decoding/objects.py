@@ -40,7 +40,8 @@ _GENERATORS = {
 
 
 def texts(name: str) -> dict[str, str]:
-    """Those of ``"module:function"``, which this process has imported, by what they are of."""
+    """Return the texts of ``"module:function"``, which this process has imported, by their
+    owners."""
     module, _, own = name.partition(":")
     reach = _Reach(own_modules(module))
     reach.add(f"{module}.{own}", getattr(sys.modules[module], own, None))
@@ -48,12 +49,13 @@ def texts(name: str) -> dict[str, str]:
 
 
 def difference(here: Mapping[str, str], fresh: Mapping[str, str]) -> str:
-    """What of ``here`` is not as in a ``fresh`` import, or keeps a state; "" if nothing."""
+    """Return a part of ``here`` that differs from a ``fresh`` import, or has a state; "" if there
+    is none."""
     for what, text in here.items():
         other = fresh.get(what, text)
         if text.startswith(_STATE):
             return (
-                f"{what} is {text.removeprefix(_STATE)} that keeps its state from call to call, so "
+                f"{what} is {text.removeprefix(_STATE)} with a state from call to call, so "
                 "a clip would depend on those before: draw from the rng that the function gets"
             )
         are_objects = text.startswith(_OBJECT) and other.startswith(_OBJECT)
@@ -130,7 +132,7 @@ class _Reach:
         return f"a {_name(kind)}" if self._is_own(kind) else f"{_OBJECT}{_name(kind)}"
 
     def _parts(self, what: str, value: Any) -> Iterable[tuple[str, object]]:
-        """What a value leads to, by its name."""
+        """Return the parts of a value, by name."""
         if isinstance(value, partial):
             return [(f"{what}: {of}", getattr(value, of)) for of in ("func", "args", "keywords")]
         if isinstance(value, MethodType) and self._is_own(value.__func__):
@@ -165,7 +167,7 @@ class _Reach:
             value = getattr(given, "__func__", None) or getattr(given, "fget", None) or given
             if not name.startswith("__"):
                 self._wait(_name(kind), {name: value})
-            elif name in ("__init__", "__new__"):  # of instances that the code makes
+            elif name in ("__init__", "__new__"):  # of instances that the code creates
                 self._waiting.append((kind.__name__, f"{_name(kind)}.{name}", value))
             elif isinstance(value, FunctionType):
                 yield f"{_name(kind)}.{name}", value
@@ -212,7 +214,7 @@ def _listed(value: object) -> str:
 
 
 def _attributes(value: Any, *, slots: bool) -> dict[str, Any]:
-    """The attributes of an object, for which none of its own code runs."""
+    """Return the attributes of an object, for which none of its own code runs."""
     found: dict[str, Any] = {}
     with suppress(AttributeError):
         found |= object.__getattribute__(value, "__dict__")
@@ -229,7 +231,7 @@ def _name(value: Any) -> str:
 
 
 def _has_state(value: object) -> bool:
-    """Whether each use of it changes it, and what it gives the next time."""
+    """Return whether each use changes its state, and so its next result."""
     kinds = {(kind.__module__.partition(".")[0], kind.__name__) for kind in type(value).__mro__}
     is_file = isinstance(value, io.IOBase)
     return not kinds.isdisjoint(_GENERATORS) or (isinstance(value, Iterator) and not is_file)

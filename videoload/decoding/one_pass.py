@@ -167,8 +167,8 @@ class OnePass:
 
 
 def _decoded_to(spec: ClipSpec, rows: Buffer) -> list[Buffer]:
-    """Where each view of each clip is decoded to: in its row, unless the user's function makes
-    something else of it."""
+    """Return where each view of each clip is decoded: in its row, unless the user's function
+    returns another form."""
     shape, dtype = decoded_shape(spec), decoded_dtype(spec)
     if spec.output is not None:
         rows = np.empty((len(rows), spec.views * array_bytes(shape, dtype)), np.uint8)
@@ -180,7 +180,7 @@ def _decoded_to(spec: ClipSpec, rows: Buffer) -> list[Buffer]:
 
 
 def _returned_to(spec: ClipSpec, rows: Buffer) -> list[npt.NDArray[Any]]:
-    """Where what the user's function returns for each view of each clip is written to."""
+    """Return where the result of the user's function for each view of each clip is written."""
     pixels = rows[:, : spec.clip_bytes]
     arrays = [as_arrays(row, (spec.views, *clip_shape(spec)), spec.dtype) for row in pixels]
     return [array[view, ...] for array in arrays for view in range(spec.views)]
@@ -207,6 +207,6 @@ def _read_audio(part: Part, tick: Tick) -> None:
             begin = begins + Fraction(round(seconds * _US), _US)
             found = source.read_audio(begin, wanted, tick)
             view[...] = 0.0 if found is None else found
-            if is_padded(spec):  # what follows a segment is not heard in padding
+            if is_padded(spec):  # padding is silent, without audio after the segment
                 view[:, samples_of(spec, length) :] = 0.0
             row[places.flag] = found is not None

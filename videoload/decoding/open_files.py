@@ -17,22 +17,22 @@ _OPEN_BYTES = 64 << 20  # all open files may take so much, by a guess at what th
 _MAX_OPEN = 64
 _WORTH_KEEPING = 0.3  # share of the last visits that went to a file that could have been open
 _VISITS = 16
-_SPARE = 4  # decoders: the files of a data set are made by few encoders
+_SPARE = 4  # decoders: the few encoders write the files of a dataset
 
 
 class OpenFiles:
-    """The files that were read last, still open. The next visit to one of them saves what opening
-    costs: as much as decoding two or three frames, and more if the file is long.
+    """A cache of open files. The next visit to one of them saves what opening costs: as much as
+    decoding two or three frames, and more if the file is long.
 
-    Files are kept only while files are met again. In a large data set they are not; then each is
-    closed before the next one is opened, whose decoder so gets memory that is still in the cache.
-    Keeping files open there costs 2 %. If the next file has the same `decoder_key`, it gets the
+    Files stay open only while files recur. In a large dataset they do not; then each is closed
+    before the next one is opened, whose decoder so gets memory that is still in the CPU cache.
+    Leaving files open there costs 2 %. If the next file has the same `decoder_key`, it gets the
     decoder, flushed as for another place in one file: a new one costs 5 % of a UCF-101 clip.
     """
 
     def __init__(self) -> None:
         self._files = _ClosingCache(_OPEN_BYTES, _bytes)
-        # The files that would be open if all were kept, and how often a visit was to one of them.
+        # The files that would be open if none were closed, and how often one of them was visited.
         self._last: LRUCache[str, int] = LRUCache(_OPEN_BYTES, lambda memory_bytes: memory_bytes)
         self._again = 0.0
         self._spare: LRUCache[Hashable, FrameDecoder] = LRUCache(_SPARE)
@@ -56,8 +56,8 @@ class OpenFiles:
         return opened
 
     def put(self, opened: VideoReader) -> None:
-        """Keep the file until others need its place, if that may be worth it. It has been read
-        without a complaint."""
+        """Leave the file open until others need its place, if that may be worth it. It has been
+        read without a complaint."""
         memory_bytes = _bytes(opened)
         if memory_bytes > _OPEN_BYTES:
             opened.close()
@@ -72,7 +72,7 @@ class OpenFiles:
         opened.close()
 
     def close(self) -> None:
-        """Keep none."""
+        """Close all files."""
         self._spare.clear()
         while self._files:
             self._files.popitem()

@@ -1,5 +1,5 @@
-"""Where the bytes go: the planes of pictures and clips as arrays [n, height, width, channels] of n
-frames. A part is cut out, turned, mirrored, and put into a clip."""
+"""The places of bytes: the planes of pictures and clips as arrays [n, height, width, channels] of n
+frames. A part is cropped, rotated, flipped, and written into a clip."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from videoload.clips.clip_params import ClipParams
 from videoload.clips.regions import Rectangle
 
 Buffer = npt.NDArray[np.uint8]  # or uint16
-# Shape, type, first byte and strides of values in a plane, as `np.ndarray` asks for them.
+# Shape, type, first byte and strides of values in a plane, as `np.ndarray` takes them.
 Place = tuple[tuple[int, ...], np.dtype[np.integer[Any]], int, tuple[int, ...]]
 
 
@@ -50,8 +50,8 @@ def planes_of(picture: VideoFrame, frames: int = 1, part: Rectangle | None = Non
 def _places(
     pixels: str, width: int, height: int, frames: int, part: Rectangle | None
 ) -> list[tuple[type[np.integer[Any]], tuple[int, int, int, int], int, int, int]]:
-    """For each plane: the type and the shape of the part, the byte of a line and the line at which
-    it begins, and the bytes of a value."""
+    """Return for each plane: the type and shape of the part, the byte of a line and the line at
+    which it begins, and the bytes of a value."""
     x, y, across, down = part or (0, 0, width, height // frames)
     parts = VideoFormat(pixels).components
     channels = sum(part.plane == 0 for part in parts)
@@ -67,7 +67,7 @@ def _places(
 
 
 def part_of(planes: Sequence[Buffer], part: Rectangle) -> list[Buffer]:
-    """A part (x, y, width, height) of planes, in whole samples."""
+    """Return a part (x, y, width, height) of planes, in whole samples."""
     x, y, width, height = part
     return [
         plane[:, y // n : -(-(y + height) // n), x // n : -(-(x + width) // n)]
@@ -76,14 +76,14 @@ def part_of(planes: Sequence[Buffer], part: Rectangle) -> list[Buffer]:
 
 
 def turned(planes: Sequence[Buffer], turns: int, *, flip: bool) -> list[Buffer]:
-    """Views of planes that are turned clockwise ``turns`` times by 90 degrees, and then mirrored
-    if ``flip``."""
+    """Return views of planes, rotated clockwise ``turns`` times by 90 degrees, and then flipped if
+    ``flip``."""
     shown = [np.rot90(plane, -turns, (1, 2)) if turns else plane for plane in planes]
     return [plane[:, :, ::-1] for plane in shown] if flip else shown
 
 
 def place_of(shown: Buffer, plane: VideoPlane) -> Place:
-    """Where a view of one frame lies in its plane."""
+    """Return the place of a view of one frame in its plane."""
     [shown] = shown
     whole = np.frombuffer(cast(memoryview, plane), np.uint8)
     begin = shown.__array_interface__["data"][0] - whole.__array_interface__["data"][0]
@@ -91,8 +91,8 @@ def place_of(shown: Buffer, plane: VideoPlane) -> Place:
 
 
 def planes_of_clip(out: Buffer, pixels: str, params: ClipParams) -> list[Buffer]:
-    """The planes of what is shown in the frames ``out`` [T, ...] of a clip. What is not shown there
-    becomes black."""
+    """Return the planes of what is shown in the frames ``out`` [T, ...] of a clip. What is not
+    shown there becomes black."""
     is_halved = PIXEL_FORMATS[pixels].is_halved
     planes = _planes_in_one(out) if is_halved else [out]
     missing = np.flatnonzero(params.frame_indices == -1)

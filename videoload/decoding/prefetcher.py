@@ -1,4 +1,4 @@
-"""Asks for what the next clips need of files on another host, while others are decoded."""
+"""Prefetch the bytes of the next clips from files on another host, while others are decoded."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from videoload.storage.video_file import VideoFile
 
 
 class Prefetcher:
-    """Asks ahead for clips of one root."""
+    """Prefetches for clips of one root."""
 
     def __init__(self, storage: Storage, indexes: Indexes) -> None:
         self._storage = storage
         self._indexes = indexes
 
     def prefetch(self, path: str, task: Task, clips: Sequence[Clip]) -> None:
-        """Fetch what the frames of these clips need, as far as it is known, and of other files the
-        beginning. Nobody waits: all files are asked for at once."""
+        """Prefetch the bytes of these clips, as far as they are known, and the beginning of other
+        files. This does not block: all files are requested at once."""
         self._storage.expect(path, clips[0].row.places)
         with suppress(VideoError, StorageError, UnfitError):
             if not isinstance(task, SampleSpec):
@@ -66,7 +66,7 @@ class Prefetcher:
                     index.prefetch(file, frames)
 
     def _known(self, path: str) -> tuple[VideoFile, VideoIndex] | None:
-        """A file and its index, if they are known; else the beginning of it is asked for."""
+        """Return a file and its index, if they are known; otherwise request its beginning."""
         file = self._storage.prefetch_header(path)
         index = None if file is None else self._indexes.known(path, file, wait=False)
         return None if file is None or index is None else (file, index)

@@ -1,8 +1,7 @@
 """`Recording`: one video file, or several that are its pieces, as an array of its frames.
 
-Frames that are asked for are those of a clip, made as `decoding` makes it: so they have the same
-pixels. The file that was read last is kept open, and reading resumes where the last call ended, so
-frames that are asked for in order are each decoded once.
+Frames are decoded as for a clip: so they have the same pixels. The last file stays open, and
+reading resumes where the last call ended, so frames that are read in order are each decoded once.
 """
 
 from __future__ import annotations
@@ -58,7 +57,7 @@ def open(  # noqa: A001 - it is called as `vl.open`
     cache: str | os.PathLike[str] | Literal[False] | None = None,
     index: str | os.PathLike[str] | Literal[False] | None = None,
 ) -> Recording:
-    """Open a video file, to read any of its frames.
+    """Open a video file, and return a reader of any of its frames.
 
     Examples:
         >>> with vl.open("ntu/S001.avi") as video:
@@ -78,7 +77,7 @@ def open(  # noqa: A001 - it is called as `vl.open`
             not scaled.
         pixels: Format of a frame, as a clip has it (`ClipSpec`): ``"rgb24"``, the default, is
             [H, W, 3].
-        cache: Folder that keeps what is found out of files, as in `Client`. Default None.
+        cache: Folder for the indexes of files, as in `Client`. Default None.
         index: The index of the set that the file belongs to, as in `Client`. None, the default: the
             one in the nearest folder above a file of this host, or in the folder of a URL.
 
@@ -95,7 +94,7 @@ def open(  # noqa: A001 - it is called as `vl.open`
 
 
 class Recording:
-    """A video file as a sequence of frames, uint8 [H, W, 3]. Made by `open`.
+    """A video file as a sequence of frames, uint8 [H, W, 3]. Created by `open`.
 
     ``len(video)`` is the number of frames, ``video[i]`` one of them (-1: the last one),
     ``video[a:b:c]`` an array [n, H, W, 3], and a loop gives all in order, as quickly as they are
@@ -120,7 +119,7 @@ class Recording:
         cache: str | os.PathLike[str] | Literal[False] | None = None,
         index: str | os.PathLike[str] | Literal[False] | None = None,
     ) -> None:
-        """Recordings are made by `open`.
+        """Use `open` to create recordings.
 
         Args:
             path: As in `open`, like all that follow.
@@ -165,7 +164,7 @@ class Recording:
     # What is in it
 
     def __len__(self) -> int:
-        """The number of frames."""
+        """Return the number of frames."""
         return self._info.num_frames
 
     @property
@@ -198,7 +197,7 @@ class Recording:
     # Its frames
 
     def __getitem__(self, which: SupportsIndex | slice) -> Frames:
-        """A frame, [H, W, 3]; or the frames of a slice, [n, H, W, 3].
+        """Return a frame, [H, W, 3]; or the frames of a slice, [n, H, W, 3].
 
         Raises:
             IndexError: There is no such frame.
@@ -210,7 +209,7 @@ class Recording:
         return frame
 
     def frames(self, ordinals: Iterable[SupportsIndex]) -> Frames:
-        """Frames by their numbers, in one pass over the file.
+        """Return frames by their numbers, in one pass over the file.
 
         Args:
             ordinals: Numbers of frames from 0 on, in any order; some may repeat. Negative ones
@@ -231,7 +230,7 @@ class Recording:
         return out
 
     def at(self, seconds: float) -> Frames:
-        """The frame that a player shows at a time, counted from the first frame.
+        """Return the frame that a player shows at a time, counted from the first frame.
 
         Args:
             seconds: From 0 on. The last frame is shown from its own time on.
@@ -251,7 +250,7 @@ class Recording:
         return self[int(shown_at(times, seconds))]
 
     def __iter__(self) -> Iterator[Frames]:
-        """All frames in order, [H, W, 3] each.
+        """Yield all frames in order, [H, W, 3] each.
 
         Raises:
             VideoError: As in `frames`.
@@ -289,7 +288,7 @@ class Recording:
 
     @contextmanager
     def _reading(self) -> Iterator[_Reader]:
-        """What this thread reads with. Errors name the path as the caller knows it."""
+        """Yield the tools of this thread. Errors contain the path as passed by the caller."""
         if self._is_closed:
             raise ClosedError(f"{self.path} is closed: open it again")
         try:
@@ -327,7 +326,8 @@ class _Reader(threading.local):
         self._of, self._process = (root, folders), 0
 
     def here(self) -> Self:
-        """The reader of this process, which shares the position of no file with another one."""
+        """Return the reader of this process, which shares the position of no file with another
+        one."""
         if self._process != os.getpid():
             (root, folders), self._process = self._of, os.getpid()
             storage = open_storage(root)
@@ -340,7 +340,7 @@ class _Reader(threading.local):
         return self
 
     def find(self, name: str) -> tuple[VideoFile, VideoIndex]:
-        """A file, and what is known of it. Raises VideoError, StorageError."""
+        """Return a file, and what is known of it. Raises VideoError, StorageError."""
         find = self.tools.videos.find_file
         return retry_if_replaced(name, lambda: find(name, _no_tick))
 
@@ -367,7 +367,7 @@ class _Reader(threading.local):
         return open_video(file, index, watch=watch)
 
     def put(self, opened: VideoReader) -> None:
-        """As `OpenVideos.put`."""
+        """Return an open file, as `OpenVideos.put`."""
         self._opened = opened
 
     def close(self) -> None:
@@ -378,8 +378,8 @@ class _Reader(threading.local):
 
 
 def _places(paths: Sequence[str]) -> tuple[str, list[str]]:
-    """The root of files, and their paths there. The root of local files is that of all files.
-    Raises SpecError."""
+    """Return the root of files, and their paths there. The root of local files is that of all
+    files. Raises SpecError."""
     if not any(map(is_url, paths)):
         return "/", [str(Path.cwd() / path)[1:] for path in paths]
     root = paths[0].rpartition("/")[0]

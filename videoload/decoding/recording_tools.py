@@ -29,7 +29,7 @@ class Tools(threading.local):
         self.known: LRUCache[tuple[int, CacheDirectories, str], Indexes] = LRUCache(_ROOTS)
 
     def indexes(self, folders: CacheDirectories, storage: Storage) -> Indexes:
-        """The indexes of the files of ``storage``."""
+        """Return the indexes of the files of ``storage``."""
         # A forked process must not use an SQLite connection.
         key = os.getpid(), folders, storage.root
         if key not in self.known:

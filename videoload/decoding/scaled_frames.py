@@ -11,7 +11,7 @@ from videoload.decoding.planes import Buffer, planes_of
 
 
 def frame_bytes(scaled: FrameFormat) -> int:
-    """The bytes that a scaled frame takes."""
+    """Return the bytes that a scaled frame takes."""
     return _layout(*scaled[:3])[-1][1]
 
 
@@ -23,14 +23,14 @@ def pack_frame(frame: VideoFrame, row: Buffer) -> None:
 
 
 def unpack_frames(rows: Buffer, scaled: FrameFormat) -> list[Buffer]:
-    """The planes [n, height, width, channels] of scaled frames [n, frame_bytes]."""
+    """Return the planes [n, height, width, channels] of scaled frames [n, frame_bytes]."""
     layout = _layout(*scaled[:3])
     return [rows[:, begin:end].reshape(-1, *shape) for begin, end, shape in layout]
 
 
 @lru_cache(64)
 def _layout(width: int, height: int, pixels: str) -> list[tuple[int, int, tuple[int, int, int]]]:
-    """Where each plane lies among the bytes of a frame, and its shape."""
+    """Return the place of each plane in the bytes of a frame, and its shape."""
     halves, channels = (2, 2) if pixels.startswith("yuv") else (), 3 if pixels == "rgb24" else 1
     made, begin = [], 0
     for n in (1, *halves):
@@ -42,11 +42,11 @@ def _layout(width: int, height: int, pixels: str) -> list[tuple[int, int, tuple[
 
 
 def pack_format(source: FrameFormat) -> bytes:
-    """A frame's format as bytes."""
+    """Return a frame's format as bytes."""
     return " ".join(map(str, source)).encode()
 
 
 def unpack_format(data: bytes) -> FrameFormat:
-    """The reverse of `pack_format`. Raises ValueError."""
+    """Return the reverse of `pack_format`. Raises ValueError."""
     width, height, pixels, space, range_ = data.decode().split()
     return FrameFormat(int(width), int(height), pixels, int(space), int(range_))

@@ -31,17 +31,17 @@ _SPREAD = 2654435761  # gives neighbours unrelated bytes
 
 @cache
 def software_and_code() -> str:
-    """A text that is the same for processes that make the same clips. Takes 10 ms, once."""
+    """Return a text that is the same for processes that make the same clips. Takes 10 ms, once."""
     return f"{ffmpeg_versions()}, pixels {_scaled()}, code {code_digest()}"
 
 
 def software_and_version() -> str:
-    """The same, with the version of videoload in front, for people."""
+    """Return the same after the version of videoload, for people."""
     return f"videoload {own_version()}: {software_and_code()}"
 
 
 def _scaled() -> str:
-    """A digest of a scaled frame of noise in all kinds of pixels."""
+    """Return a digest of a scaled frame of noise in all kinds of pixels."""
     noise = np.arange(_WIDTH * _HEIGHT * 3 // 2, dtype=np.uint64) * _SPREAD >> 13 & 255
     frame = VideoFrame.from_ndarray(
         noise.astype(np.uint8).reshape(_HEIGHT * 3 // 2, _WIDTH), format="yuv420p"

@@ -1,12 +1,12 @@
-"""A source: an open video, whose clips come from its files or from the frame store.
+"""A source: an open video, whose clips are read from its files or from the frame store.
 
     source = Source(tools, path, spec, tick)    opened: `info` is the video's metadata
     source.prefetch(params, clips, tick)        request the bytes that these clips need
     source.read(tick)                           demux -> decode -> convert -> write
     source.read_audio(begin, wanted, tick)
 
-Nothing is tried again here: a file that turns out to be another one raises FileReplacedError, and
-whoever runs the whole task begins again (`one_pass`).
+Nothing is retried here: a replaced file raises FileReplacedError, and `one_pass` runs the whole
+task again.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ from videoload.storage.video_file import VideoFile
 
 
 class OpenVideos(Protocol):
-    """Keeps files open that may be read again."""
+    """Holds files open that may be read again."""
 
     def open(self, file: VideoFile, index: VideoIndex, watch: Stopwatch) -> VideoReader:
         """Return the file, if it is here and has not changed; else open it. Raises
         BrokenFileError."""
 
     def put(self, opened: VideoReader) -> None:
-        """Keep the file, or close it."""
+        """Leave the file open, or close it."""
 
 
 @dataclass(frozen=True)
@@ -100,8 +100,8 @@ class Source:
             self.info = found.pieces.info
 
     def prefetch(self, params: Sequence[ClipParams], clips: Sequence[Buffer], tick: Tick) -> None:
-        """Say which frames are written to which ``clips``, and ask for the bytes that this needs.
-        Raises what `Source` raises."""
+        """Set which frames are written to which ``clips``, and prefetch their bytes. Raises the
+        errors of `Source`."""
         if self._pieces is None:
             self.files[0].prefetch(params, clips, tick)
             return
@@ -150,7 +150,7 @@ class Source:
 
 
 class FileSource:
-    """A file, or a piece of a recording: its frames are decoded, or come from the frame store.
+    """A file, or a piece of a recording: its frames are decoded, or read from the frame store.
 
     Attributes:
         path: Below the root.
@@ -190,7 +190,7 @@ class FileSource:
         return self._index
 
     def prefetch(self, params: Sequence[ClipParams], clips: Sequence[Buffer], tick: Tick) -> None:
-        """As `Source.prefetch`."""
+        """Prefetch, as `Source.prefetch`."""
         tools, store, file = self._tools, self._tools.store, self.file
         self._clips, self._pixels = clips, list[ClipPixels]()
         self._places: dict[int, list[tuple[ClipPixels, int]]] = {}
@@ -229,13 +229,14 @@ class FileSource:
         return store is not None and store.is_full_for(self._spec, self._stored)
 
     def _exclude(self) -> None:
-        """The frame store cannot keep the file. Raises FileReplacedError: begin again without."""
+        """Exclude the file from the frame store. Raises FileReplacedError, to begin again without
+        it."""
         assert self._tools.store is not None
         self._tools.store.exclude(self.path, self.file)
         raise FileReplacedError(f"{self.path}, as it is stored")
 
     def read(self, tick: Tick) -> None:
-        """As `Source.read`."""
+        """Read, as `Source.read`."""
         tools, videos = self._tools, self._tools.videos
         with videos.storage.reading(self.path, tick, self.file):
             try:

@@ -14,7 +14,7 @@ class StorePace:
     """The time that a process loses to the disk, because a call takes longer than expected.
 
     Once a quarter of its time is lost, the process does without the disk for a while. So nothing
-    waits long for a slow disk, and it keeps as much as the disk takes.
+    waits long for a slow disk, and the store uses as much as the disk can do.
     """
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
@@ -23,7 +23,7 @@ class StorePace:
 
     @property
     def has_time(self) -> bool:
-        """Whether the disk may be used now."""
+        """Return whether the disk may be used now."""
         now = self._clock()
         self._left_s = min(_MOST_S, self._left_s + _SHARE * (now - self._at))
         self._at = now

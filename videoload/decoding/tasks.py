@@ -67,10 +67,10 @@ def report(videos: Videos, read_file: ReadFile, path: str, tick: Tick) -> FileRe
 
 
 def _damage(index: VideoIndex, report: Report) -> Iterator[str]:
-    """What is wrong with a file that can be decoded."""
+    """Yield problems of a file that can be decoded."""
     if report.refused:
         yield f"{report.refused} of {report.packets} packets cannot be decoded"
     if report.repaired:
         yield f"repaired frames: {report.repaired}"
     if index.info.num_frames != report.frames:
-        yield f"{report.frames} of {index.info.num_frames} pictures come out"
+        yield f"{report.frames} of {index.info.num_frames} pictures are decoded"

@@ -1,8 +1,8 @@
-"""The videos below a root, and what is known of them: a video is a file, or a recording in pieces.
+"""The videos below a root, and their metadata: a video is a file, or a recording in pieces.
 
-The pieces of a recording are files one after the other. Each has its own index, stays open by
-itself, and is kept in the frame store by itself, whatever recordings it is a part of. A piece that
-fails makes the recording bad, and is named.
+The pieces of a recording are files one after the other. Each has its own index, is opened by
+itself, and has its own frames in the frame store, also as a part of several recordings. A piece
+that fails makes the recording bad, and the error names it.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class Videos:
         return known
 
     def _unchanged(self, path: str) -> KnownRecording | None:
-        """A recording that is known, if all its pieces are what they were."""
+        """Return a recording that is known, if all its pieces are what they were."""
         known, root = self._known.get(path), self.storage.root
         try:
             with reading(path):

@@ -217,7 +217,7 @@ class Engine:
         if os.getpid() != self._pid:
             raise ClosedError(
                 "this client belongs to another process: after a fork, only the parent can use it; "
-                "start processes with the method 'spawn', and make a client in each"
+                "start processes with the method 'spawn', and create a client in each"
             )
 
     def ask(self, question: Callable[[], T], timeout_s: float) -> T | None:

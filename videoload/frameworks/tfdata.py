@@ -160,7 +160,7 @@ class _Reading:
         return number
 
     def end(self, number: np.int64) -> np.int64:
-        """Return the iterator was freed."""
+        """Note that the iterator was freed."""
         if (iteration := self._iterations.pop(int(number), None)) is not None:
             iteration.batches.close()
         self._errors.pop(int(number), None)

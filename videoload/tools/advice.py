@@ -1,4 +1,4 @@
-"""What the files of a scan mean for a training: how much there is, and what to correct first."""
+"""Advice from a scan for training: the amount of video, and what to correct first."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from videoload.storage.paths import pieces_of
 from videoload.tools.scan import ScanRow
 
 CLIP_FRAMES = 16  # of a usual clip
-FAR = 250  # frames between keyframes; beyond that, a clip takes long to reach
+FAR = 250  # frames between keyframes; beyond that, seeking to a clip is slow
 _STRIDE = 2  # of a usual clip
 _WORTH = 1.5  # times fewer frames: then an option that changes which windows exist is proposed
 _OUT_OF_BALANCE = 3  # the largest class has this many times the files of the smallest
-_WHOLE = 0.95  # of the frames that a header says: files with B-pictures may say one more
+_WHOLE = 0.95  # of the frames in a header: files with B-frames may claim one more
 _NAMED = 3  # files that a line names
 _RESIZES = (128, 256)
-_HALVED = ("yuv420p", "yuvj420p")  # a kept frame takes as much as in 4:2:0; otherwise it is RGB
+_HALVED = ("yuv420p", "yuvj420p")  # a stored frame is as large as in 4:2:0; otherwise it is RGB
 
 
 def size(rows: Sequence[ScanRow]) -> str:
-    """How much video there is."""
+    """Return a line with the amount of video."""
     seconds = sum(row.frames / row.fps for row in rows if row.good and row.fps > 0)
     if seconds < 60:
         return f"{seconds:.0f} s of video"
@@ -41,7 +41,7 @@ def size(rows: Sequence[ScanRow]) -> str:
 
 
 def store(rows: Sequence[ScanRow]) -> str:
-    """What a frame store of all frames would take, at the sizes that are trained on most."""
+    """Return the size of a frame store of all frames, at the most usual sizes."""
     files = {row.path: row for row in rows if row.good}.values()
     parts = []
     for resize in _RESIZES:
@@ -55,7 +55,7 @@ def store(rows: Sequence[ScanRow]) -> str:
 
 
 def buckets(segments: Sequence[ScanRow]) -> list[str]:
-    """Which buckets pad clips of whole segments least, for a script."""
+    """Return the buckets with the least padding for clips of whole segments, for a script."""
     found = np.array([row.length for row in segments if row.good], np.int64)
     if not len(found):
         return []
@@ -70,7 +70,8 @@ def buckets(segments: Sequence[ScanRow]) -> list[str]:
 
 
 def sizes(segments: Sequence[ScanRow]) -> list[str]:
-    """Which sizes cut least of the frames away, for a script, if they have several shapes."""
+    """Return the sizes that cut away the least of the frames, for a script, if they have several
+    shapes."""
     shown = [(row.width, row.height) for row in segments if row.good and row.width and row.height]
     if len({Fraction(*each) for each in shown}) < 2:
         return []
@@ -87,23 +88,26 @@ def bytes_text(size: float) -> str:
 
 
 def remarks(row: ScanRow) -> list[str]:
-    """What is wrong with a file, or with a segment of it."""
+    """Return the problems of a file, or of a segment of it."""
     if not row.good:
         return [row.damage or "its segment begins behind its end"]
     found = [row.damage] if row.damage else []
     if row.frames < CLIP_FRAMES:
         found.append(f"short: {count(row.frames, 'frame')}")
     if row.frames < _WHOLE * row.header_frames and not row.damage:
-        found.append(f"cut: its header says {row.header_frames} frames, and it has {row.frames}")
+        found.append(
+            f"truncated: {row.header_frames} frames in its header, but {row.frames} in the file"
+        )
     if row.key_frames <= 1 and row.frames > FAR:
-        found.append("one keyframe at most: clips are far from it")
+        found.append("at most one keyframe: seeking is slow")
     if row.fps <= 0:
-        found.append("tells no frame rate")
+        found.append("has no frame rate")
     return found
 
 
 def long_groups(rows: Sequence[ScanRow], root: Path | None) -> list[str]:
-    """How many files are slow to seek in, and the command that corrects the slowest."""
+    """Return a line with the number of files that are slow to seek in, and the command that
+    corrects the slowest."""
     slow = [row for row in rows if row.good and (row.mean_gop_frames or row.frames) > FAR]
     if not slow:
         return []
@@ -114,14 +118,14 @@ def long_groups(rows: Sequence[ScanRow], root: Path | None) -> list[str]:
     new = Path(first).with_suffix(".avi").name
     return [
         f"{count(len(slow), 'file')} with keyframes more than {FAR} frames apart, or without any "
-        "to seek to: a random clip takes long to reach. Encode them again with a keyframe every "
+        "to seek to: random clips are slow. Re-encode them with a keyframe every "
         "12 to 50 frames:",
         f"  ffmpeg -i {shlex.quote(source)} -c:v {codec} -g 12 -an {shlex.quote(new)}",
     ]
 
 
 def aligned(segments: Sequence[ScanRow]) -> list[str]:
-    """A line if windows that begin at keyframes save much of what a random one decodes."""
+    """Return a line if windows that begin at keyframes decode far fewer frames than random ones."""
     span, saved, left = (CLIP_FRAMES - 1) * _STRIDE + 1, 0.0, 0.0
     for row in (row for row in segments if row.good):
         apart, places = row.mean_gop_frames or row.frames, max(1, row.length - span + 1)
@@ -137,34 +141,34 @@ def aligned(segments: Sequence[ScanRow]) -> list[str]:
 
 
 def balance(rows: Sequence[ScanRow]) -> str:
-    """A line if some classes have many more files than others."""
+    """Return a line if some classes have many more files than others."""
     found = Counter(row.label for row in rows if row.good).most_common()
     if len(found) < 2 or found[0][1] < _OUT_OF_BALANCE * found[-1][1]:
         return ""
     (most, many), (least, few) = found[0], found[-1]
     share = many / sum(number for _, number in found)
     return (
-        f"classes out of balance: {many} of {most}, {few} of {least}; a model that always says "
+        f"classes out of balance: {many} of {most}, {few} of {least}; a model that always predicts "
         f"{most} is right {share:.0%} of the time"
     )
 
 
 def recordings(rows: Sequence[ScanRow]) -> str:
-    """A line if the files are clips of recordings, by their names."""
+    """Return a line if the files are clips of recordings, by their names."""
     good = [row for row in rows if row.good]
     pattern = splitting.recordings(good) if good else None
     if pattern is None:
         return ""
     found = {splitting.recording(row.path) for row in good}
     return (
-        f"{count(len(good), 'clip')} of {count(len(found), 'recording')}, by their names: keep "
+        f"{count(len(good), 'clip')} of {count(len(found), 'recording')}, by their names: put "
         f"those of one together when you split: catalog.split(0.8, by={pattern!r})"
     )
 
 
 def groups_of_copies(rows: Sequence[ScanRow], root: Path) -> list[list[ScanRow]]:
-    """The files that are equal, byte by byte; it reads some. A model knows a test video by heart if
-    it was also trained on."""
+    """Return the files that are equal, byte by byte; it reads some. A model knows a test video by
+    heart if it was also trained on."""
     alike: dict[tuple[object, ...], list[ScanRow]] = defaultdict(list)
     for row in rows:
         if row.good:
@@ -173,7 +177,7 @@ def groups_of_copies(rows: Sequence[ScanRow], root: Path) -> list[list[ScanRow]]
 
 
 def copies_lines(groups: Sequence[Sequence[ScanRow]]) -> list[str]:
-    """What `groups_of_copies` found, in lines: the first one for all."""
+    """Return the results of `groups_of_copies` as lines, the first one for all."""
     if not groups:
         return []
     copies = sum(len(group) - 1 for group in groups)

@@ -65,7 +65,7 @@ def demo(
     epochs: Annotated[int, typer.Option(min=1, help="Epochs to train.")] = 4,
     seed: Annotated[int, typer.Option(help="Seed of the videos, the order and the model.")] = 0,
     output: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Keep the generated videos here.")
+        Path | None, typer.Option(metavar="DIR", help="Folder for the generated videos.")
     ] = None,
     verbose: Verbose = 0,
 ) -> None:
@@ -107,7 +107,7 @@ def top(
     json: Annotated[bool, typer.Option("--json", help="Print one snapshot for programs.")] = False,
     verbose: Verbose = 0,
 ) -> None:
-    """Show what a trainer and its workers do: streams, rates, and who waits for whom.
+    """Show the state of a trainer and its workers: streams, rates, and the bottleneck.
 
     It changes nothing. Shares are those of the last ten seconds. `q` ends it. In a pipe, it prints
     one snapshot.
@@ -122,7 +122,7 @@ def keygen(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A new folder for the keys.")],
     verbose: Verbose = 0,
 ) -> None:
-    """Make CURVE keys for a trainer and its workers."""
+    """Create CURVE keys for a trainer and its workers."""
     from videoload.wire.keys import make_keys
 
     trainer, workers = make_keys(folder)

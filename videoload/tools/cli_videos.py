@@ -51,7 +51,7 @@ TableColumns = Annotated[
 
 
 def per_core(what: str, *names: str) -> Any:
-    """The option of a number of processes."""
+    """Return the option of a number of processes."""
     return typer.Option(*names, min=1, help=what, show_default="one per core")
 
 
@@ -65,7 +65,7 @@ def scan(
             metavar="CSV",
             help="Write the rows for Catalog.from_table. A stopped scan continues from them. Files "
             "that cannot be decoded go to NAME.bad.csv. "
-            "NAME.csv.progress has what is done; a table that no scan wrote is not overwritten.",
+            "NAME.csv.progress contains the progress; other tables are not overwritten.",
         ),
     ] = None,
     html: Annotated[
@@ -105,10 +105,10 @@ def scan(
 ) -> None:
     """Decode every file once and report what it contains.
 
-    Shows codec, size, frame rate, the true number of frames, keyframes and damage. Then it says
-    what that means for a training: hours of video, the buckets that fit their lengths, files that
-    are slow to seek in, classes out of balance, duplicates. Trainings on this host use the indexes
-    that it makes.
+    Shows codec, size, frame rate, the true number of frames, keyframes and damage. Then it gives
+    advice for training: hours of video, the buckets that fit their lengths, files that are slow to
+    seek in, classes out of balance, duplicates. Training runs on this host use the indexes that it
+    creates.
     """
     from videoload.catalog import sources
     from videoload.host import cores
@@ -119,7 +119,7 @@ def scan(
     catalog = sources.load(videos, root, chain, table)
     if html is not None:
         report.check_place(html)
-    known = "they are kept" if output else "with --output, they would be kept"
+    known = "they are saved" if output else "with --output, they would be saved"
     with progress_bar(
         "decoding", len({video.path for video in catalog}), f"{known}, and "
     ) as advance:
@@ -182,9 +182,8 @@ def index(
 ) -> None:
     """Read all files once, and write a shared index beside them.
 
-    With it, no host reads a large file of a bucket as a whole: only the parts that its clips need.
-    Run it again when files were added: it reads those that are new or have changed. An interrupted
-    run resumes.
+    With it, hosts read only the needed parts of large files in a bucket. Run it again after files
+    were added: it only reads new and changed ones. An interrupted run resumes.
     """
     from videoload.catalog import sources
 
@@ -206,14 +205,14 @@ def _write_index(
     others: list[str] | tuple[()] = (),
     part: tuple[int, int] = (0, 1),
 ) -> None:
-    """Write the index of a catalog's files, and say so. Raises VideoloadError."""
+    """Write the index of a catalog's files, and print its path. Raises VideoloadError."""
     from videoload.host import cores
     from videoload.tools.indexing import make_index
 
     with ExitStack() as stack:
 
         def begin(files: int) -> Callable[[], None]:
-            return stack.enter_context(progress_bar("reading", files, "they are kept, and "))
+            return stack.enter_context(progress_bar("reading", files, "they are saved, and "))
 
         made = make_index(
             catalog, None if out is None else str(out), processes=workers or cores(),
@@ -248,8 +247,8 @@ def preview(
 ) -> None:
     """Draw batches exactly as a trainer gets them.
 
-    Each clip is a row of frames, each below the number of its source frame. Class and file stand
-    beside them. Needs Pillow (`pip install pillow`).
+    Each clip is a row of frames, each below the number of its source frame. Class and file are
+    shown beside them. Needs Pillow (`pip install pillow`).
     """
     from videoload import Client, decode_serially
     from videoload.catalog import sources
@@ -324,7 +323,7 @@ def extract(
 ) -> None:
     """Run a model on every window of every file.
 
-    Writes two arrays for each file: OUT/PATH.npy has what the model returned for each window, and
+    Writes two arrays for each file: OUT/PATH.npy contains the model's result for each window, and
     OUT/PATH.times.npy the seconds of its first and last frame. If it is stopped or killed, the same
     command resumes (with --name, if the model is a function). Exit status 1 if a file cannot be
     decoded.
@@ -368,7 +367,7 @@ def import_from_here() -> None:
 
 
 def parse_clip(text: str, example: str, **defaults: Any) -> ClipSpec:
-    """What ``--clip`` says. Raises SpecError."""
+    """Return the spec of ``--clip``. Raises SpecError."""
     from videoload import ClipSpec
     from videoload.clips import call_text
     from videoload.clips.clip_spec import say_frames

@@ -33,7 +33,8 @@ Keys = Annotated[
     Path | None,
     typer.Option(
         metavar="DIR",
-        help="CURVE keys of a worker, made by 'videoload keygen'. Trainers that share workers need "
+        help="CURVE keys of a worker, created by 'videoload keygen'. Trainers that share workers "
+        "need "
         "the keys of one keygen.",
     ),
 ]
@@ -58,21 +59,21 @@ def _limit_of(option: str) -> Any:
         metavar="GB",
         min=0,
         help=f"Limit of {option}.",
-        show_default="a tenth of what is free",
+        show_default="a tenth of the free space",
     )
 
 
 CacheFolder = Annotated[
     Path | None,
     _folder(
-        "Folder that keeps the indexes of videos for later runs.",
+        "Folder that caches the indexes of videos for later runs.",
         "$VIDEOLOAD_CACHE or ~/.cache/videoload",
     ),
 ]
 Kept = Annotated[
     Path | None,
     _folder(
-        "Folder on this host that keeps files from a URL, for later epochs and trainings.",
+        "Folder on this host that caches files from a URL, for later epochs and runs.",
         "each epoch downloads them again",
     ),
 ]
@@ -80,8 +81,8 @@ KeptGb = Annotated[float | None, _limit_of("--file-cache")]
 FrameStoreFolder = Annotated[
     Path | None,
     _folder(
-        "Folder on this host that keeps scaled frames, so that no frame is decoded twice. Several "
-        "trainings can share it.",
+        "Folder on this host that stores scaled frames, so that no frame is decoded twice. Several "
+        "training runs can share it.",
         "each epoch decodes them again",
     ),
 ]
@@ -107,7 +108,7 @@ def worker(
         typer.Option(
             min=1,
             max=MAX_PROCESSES,
-            help="Worker processes. Each keeps a core busy.",
+            help="Worker processes. Each uses one core.",
             show_default="one per core",
         ),
     ] = None,
@@ -153,7 +154,7 @@ def worker(
     """Decode for a trainer on this or another host, until stopped.
 
     It waits for the trainer, serves it, and then waits for the next one. SIGTERM or Ctrl-C ends it;
-    it hands back unfinished clips.
+    it returns unfinished clips.
 
     An environment variable can set each option: `VIDEOLOAD_` and the name in capitals, with spaces
     between several values. A flag on the command line takes precedence.

@@ -1,10 +1,10 @@
-"""Everything on one host, in under two minutes: AVI files, workers, a training, and how long the
+"""Everything on one host, in under two minutes: AVI files, workers, training, and how long the
 trainer waits.
 
 The demo generates videos or takes the user's, and trains on them with a `Client`. Then it times the
 same model on the same clips twice: decoded by workers, and decoded in the trainer's own loop. The
 class of a generated video shows only over time: a shape drifts left, right, up or down, and no
-single frame says which.
+single frame shows which.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def run(
     `videoload.tools.cli.demo`. Raises VideoloadError, and OSError."""
     console = Console(emoji=False, highlight=False, soft_wrap=True)
     if output is not None and videos is not None:
-        raise SpecError("--output is for generated videos: leave it out with --videos")
+        raise SpecError("--output is for generated videos: omit it with --videos")
     if output is not None and output.exists() and (not output.is_dir() or any(output.iterdir())):
         raise SpecError(f"{output} is not an empty folder: choose another one for the videos")
     with tempfile.TemporaryDirectory(prefix="videoload-") as temporary, silent(quarantine, tfdata):
@@ -184,7 +184,7 @@ def measure_waiting(
 
 
 def _why(inline: DemoPace, apart: DemoPace, decoders: int, cores: int) -> str:
-    """Say what the two rates mean."""
+    """Explain the two rates."""
     if apart.batches_per_s >= _CLEARLY * inline.batches_per_s:
         return "Workers decode while the model trains. Its own loop does one after the other."
     return (
@@ -261,7 +261,7 @@ def _keras() -> Any:
     try:
         os.dup2(null, 2)
         import keras
-        import tensorflow as tf  # noqa: F401 - if it is missing, say so now
+        import tensorflow as tf  # noqa: F401 - if it is missing, fail now
     except ImportError as error:
         raise VideoloadError(
             f"the demo trains with TensorFlow: pip install tensorflow ({error})"

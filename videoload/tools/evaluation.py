@@ -1,8 +1,8 @@
-"""A test on many clips and crops of each video, averaged by video, as it is reported.
+"""Evaluate a model on many clips and crops of each video, averaged per video, as usually published.
 
 The usual protocols score a video by the mean of its clips' scores (10 clips x 3 crops: Wang et al.
-2018, Non-local Neural Networks). What is measured depends on what the catalog says of a video: one
-class, several labels (multi-hot), or numbers.
+2018, Non-local Neural Networks). The measures depend on the catalog's targets: one class, several
+labels (multi-hot), or numbers.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Evaluation(NamedTuple):
     """The scores of each video.
 
     Attributes:
-        video: Index in the catalog of each video that has a clip, int64 [V], rising.
+        video: Index in the catalog of each video that has a clip, int64 [V], increasing.
         scores: Mean of its clips' scores, float64 [V, K].
         labels: Label of each video, int64 [V]; or its labels (multi-hot) or numbers, float64 [V,
             K].
@@ -178,7 +178,7 @@ def evaluate(
 
 
 def _truth_of(catalog: Catalog) -> npt.NDArray[Any]:
-    """The labels or targets of the rows, [N] or [N, ...]. Raises SpecError."""
+    """Return the labels or targets of the rows, [N] or [N, ...]. Raises SpecError."""
     if catalog.parts:
         raise SpecError("an evaluation needs each clip once: evaluate the parts of a mixture alone")
     targets = catalog.targets
@@ -204,7 +204,7 @@ def _truth_of(catalog: Catalog) -> npt.NDArray[Any]:
 
 
 def judged(found: Evaluation, truth: npt.NDArray[Any], catalog: Catalog) -> Evaluation:
-    """The means, beside what the catalog says of its rows. Raises SpecError."""
+    """Return the means, with the catalog's targets. Raises SpecError."""
     own = truth[found.video]
     paths = [catalog.paths[number] for number in found.video.tolist()]
     found = found._replace(paths=paths, classes=catalog.classes)
@@ -241,13 +241,13 @@ def _has_classes(truth: npt.NDArray[Any], catalog: Catalog, scores: Scores) -> b
         row = int((truth < 0).argmax())
         raise SpecError(
             f"{lacking} of {len(catalog)} rows have no label to compare with, as row {row} "
-            f"({named(catalog.paths[row])}), which has {truth[row]}: leave them out"
+            f"({named(catalog.paths[row])}), which has {truth[row]}: omit them"
         )
     return True
 
 
 def means_by_video(scored: Iterable[tuple[Ints, Scores]], videos: int) -> Evaluation:
-    """The means of scores [B, ...] of clips of videos, int64 [B]; without labels."""
+    """Return the means of scores [B, ...] of clips of videos, int64 [B]; without labels."""
     sums, clips = np.zeros((videos, 0)), np.zeros(videos, np.int64)
     for video, scores in scored:
         if not sums.size:
@@ -266,8 +266,8 @@ def softmax(scores: Floats) -> Floats:
 
 
 def check_inputs(model: Any, *, parts: int = 1, masked: bool = False) -> None:
-    """A model gets the clips, of each part of a sample, and their mask if there is one: no targets.
-    Raises SpecError if it wants something else, as far as its signature shows."""
+    """Check that a model takes the clips, of each part of a sample, and their mask if there is one:
+    no targets. Raises SpecError for other signatures."""
     given, wrong = ["clips", *["their mask"] * masked], ""
     if (inputs := getattr(model, "inputs", None)) is not None:
         wrong = f"takes {len(inputs)} inputs" * (len(inputs) != parts + masked)
@@ -283,8 +283,8 @@ def check_inputs(model: Any, *, parts: int = 1, masked: bool = False) -> None:
 
 
 def scores_of(model: Any, average: Average | None) -> Callable[..., Scores]:
-    """What a Keras model, or a function, says of clips of these paths, and of a mask if there is
-    one: a row for each. Raises SpecError, as what it returns does."""
+    """Return the scores of a Keras model, or a function, for clips of these paths, and a mask if
+    there is one: a row for each. Raises SpecError for wrong results."""
     is_keras = hasattr(model, "predict_on_batch")
     function = model.predict_on_batch if is_keras else model
     if not callable(function):

@@ -1,9 +1,7 @@
-"""The index of a set: what every host would find out of its files, found out once by several
-processes, and written into one file (see `storage.dataset_index`).
-
-What a process has found out is in the cache of this host at once, so a call that was stopped goes
-on from there. Files whose rows are known, from an earlier index or from parts that other hosts have
-made, are not read.
+"""Create a dataset index: several processes index its files once for all hosts, and write one file
+(see `storage.dataset_index`). Each result is cached on this host at once, so an interrupted run
+resumes from there. Files with known rows, from an earlier index or from parts of other hosts, are
+not read.
 """
 
 from __future__ import annotations
@@ -106,8 +104,8 @@ def make_index(
 
 
 def _indexed(root: Path | str, out: str | None) -> list[str]:
-    """The files that the index has rows of that this one takes the place of: they may be another
-    list's of the same root. Raises StorageError."""
+    """Return the files that the index has rows of that this one takes the place of: they may be
+    another list's of the same root. Raises StorageError."""
     if not _is_there(out):
         return []
     storage = open_storage(root)
@@ -115,7 +113,7 @@ def _indexed(root: Path | str, out: str | None) -> list[str]:
 
 
 def _check_place(root: str, out: str | None) -> None:
-    """Raises VideoloadError."""
+    """Raise VideoloadError."""
     place = Path(root) if out is None else Path(out).absolute().parent
     if out is None and root.startswith(("http", "hf")):
         raise VideoloadError(f"{root}: nothing can be written there: give --out FILE")
@@ -126,10 +124,10 @@ def _check_place(root: str, out: str | None) -> None:
 
 
 def _check_index(option: str, file: str) -> None:
-    """Raises VideoloadError if the file is no index: a wrong name must not cost another file."""
+    """Raise VideoloadError if the file is no index: a wrong name must not cost another file."""
     try:
         if not Path(file).is_file():
-            raise NoIndexError("it is no file")
+            raise NoIndexError("it is not a file")
         if option != "--out" or Path(file).stat().st_size:
             SetTable(file, index_software()).close()
     except OtherSoftwareError:
@@ -147,7 +145,7 @@ def _can_write(place: Path) -> bool:
 def _sources(
     root: Path | str, paths: Sequence[str], folder: str, requested: Sequence[str | None]
 ) -> tuple[Storage, list[KeptRows | DatasetIndex]]:
-    """The files as they are now, and what is known of them: the cache, and all indexes."""
+    """Return the files as they are now, and what is known of them: the cache, and all indexes."""
     storage, software = open_storage(root), index_software()
     rows = KeptRows(folder, storage.root, software)
     storage.keep(rows)
@@ -163,7 +161,7 @@ def _is_there(index: str | None) -> bool:
 
 
 def _row(storage: Storage, known: Sequence[KeptRows | DatasetIndex], path: str) -> Row | None:
-    """The row of a file, if one is known and whole. Raises StorageError."""
+    """Return the row of a file, if one is known and whole. Raises StorageError."""
     with suppress(VideoError):
         file = storage.resolve(path)
         for _, _, packed in chain.from_iterable(each.rows(path) for each in known):
@@ -174,7 +172,7 @@ def _row(storage: Storage, known: Sequence[KeptRows | DatasetIndex], path: str) 
 
 
 def _held(storage: Storage, paths: Iterable[str]) -> list[Row]:
-    """The rows of the files that hold these files. Raises StorageError."""
+    """Return the rows of the files that hold these files. Raises StorageError."""
     found: dict[str, Row] = {}
     for path in paths:
         with suppress(VideoError, FileReplacedError):

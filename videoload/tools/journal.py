@@ -1,9 +1,9 @@
-"""How far a long job came: a file of lines of JSON, each written at once.
+"""The progress of a long job: a file of JSON lines, each written at once.
 
-The first line says what the job is. Each further line names a row that is done, with what was
-found of it, and its `Provenance`: the code that did it and the file that it was done to. So a run
-that was killed resumes, and a row whose code or file is another one by now is done again. A kill
-may cut off the last line, which then does not count.
+The first line describes the job. Each further line names a row that is done, with what was found of
+it, and its `Provenance`: the code that did it and the file that it was done to. So a run that was
+killed resumes, and a row whose code or file is another one by now is done again. A kill may cut off
+the last line, which then does not count.
 
 Tables are written from the journal when a run ends. A file that is no journal, and a table that no
 journal has written, are refused and left as they are. One process at a time writes a journal.
@@ -32,7 +32,7 @@ _log = Log(__name__)
 
 
 class Provenance(NamedTuple):
-    """What the result of a row was made by, and of.
+    """The model and the file that a row's result depends on.
 
     ``code``: a model or software; None if nothing distinguishes it from another one. ``file``:
     identifies the content of the file; None if it cannot be read now, and results of it stay.
@@ -44,7 +44,7 @@ class Provenance(NamedTuple):
     of: str = ""
 
     def holds(self, entry: Entry) -> bool:
-        """Whether the result in a line of a journal is the one of the row."""
+        """Return whether the result in a journal's line belongs to the row."""
         own = self._asdict() if self.file is not None else {"code": self.code, "of": self.of}
         return self.code is not None and own.items() <= entry.items()
 
@@ -69,7 +69,7 @@ class Journal:
         if there is not None:
             raise VideoloadError(
                 f"{there} exists, and {file.name} does not, which lists our results: write "
-                "elsewhere, or move it away"
+                "elsewhere, or move it"
             )
         file.parent.mkdir(parents=True, exist_ok=True)
         self._raw = continued(file)
@@ -98,7 +98,7 @@ class Journal:
             found = [None]
         begins = bool(found) or _line({"job": job}).startswith(cut_off)
         if not begins or not all(isinstance(entry, dict) for entry in found):
-            raise VideoloadError(f"{self.file} is not a journal: move it away")
+            raise VideoloadError(f"{self.file} is not a journal: move it")
         if not found:
             self._append({"job": job})
             return ""
@@ -114,7 +114,7 @@ class Journal:
         return f"{self.file} is of other results ({differs})" if differs else ""
 
     def _flaw(self, table: Path) -> str:
-        """Why a table cannot be replaced, or ""."""
+        """Return why a table cannot be replaced, or ""."""
         if not table.exists() or xxh3_64_hexdigest(table.read_bytes()) in self._tables:
             return ""
         return f"{table} was changed since it was written"
@@ -165,8 +165,7 @@ def say_again(names: Iterable[str]) -> None:
     """Log that these rows are done again."""
     if again := sorted({*names}):
         _log.warning(
-            "%d rows are done again, as %s: their results are not known to be of these files, and "
-            "of this model or software",
+            "%d rows are computed again, like %s: their files, model or software may have changed",
             len(again),
             named(again[0]),
         )

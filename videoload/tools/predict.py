@@ -72,7 +72,7 @@ def predict(
     name: str | None = None,
     progress: bool | None = None,
 ) -> Predictions:
-    """Take every window of every file of a catalog through a model.
+    """Run a model on every window of every file of a catalog.
 
     Examples:
         >>> windows = vl.ClipSpec(frames=16, hop=8, sampling="dense", resize=128, size=112)
@@ -89,8 +89,8 @@ def predict(
             targets.
         client: Its workers decode.
         catalog: Which files. Segments of a file count as files.
-        clip: The windows: with ``sampling="dense"``. What a ClipSpec says by default is
-            taken as ``"dense"``.
+        clip: The windows: with ``sampling="dense"``. The default sampling of a ClipSpec means
+            ``"dense"``.
         batch_size: Windows that the model gets at once, at least 1. Default 8. At the end of a run
             they may be fewer.
         to_csv: A file that ends with ``.csv``: a table of all files with the columns path, start_s,
@@ -132,7 +132,7 @@ def predict(
     of_model = weights_digest(model) if kept and name is None else name
     if kept and of_model is None:
         _log.warning("this model cannot be identified: a later run does all rows again. "
-                     "Give both runs the same name= to keep them")  # fmt: skip
+                     "Give both runs the same name= to reuse them")  # fmt: skip
     how: Any = {"on_error": "skip", "max_bad": 1.0}
     if spec.size is None:  # no window is counted for that
         any_clip = replace(spec, sampling="center", hop=None, hop_s=None, edges=None, offsets=None)
@@ -185,11 +185,11 @@ def _dense(clip: ClipSpec, average: Average | None) -> ClipSpec:
     for is_wrong, why in (
         (bool(shapes), f"shows windows of one shape, and clips have several by {shapes}: leave it "
          "out; vl.evaluate has scores of such clips"),
-        (clip.audio_rate is not None, "shows windows without their audio: leave audio_rate= out"),
+        (clip.audio_rate is not None, "shows windows without their audio: omit audio_rate="),
         (crops_of(clip) > 1 or clip.views > 1,
          f'takes one row of a window: leave crop="{clip.crop}" and views= out'),
         (clip.edges is not None and average is not None,
-         "averages windows that fit: leave edges out"),
+         "averages windows that fit: omit edges"),
     ):  # fmt: skip
         if is_wrong:
             raise SpecError(f"predict {why}")
@@ -197,8 +197,8 @@ def _dense(clip: ClipSpec, average: Average | None) -> ClipSpec:
 
 
 def _run(spec: ClipSpec, batch_size: int) -> int:
-    """How many windows are decoded in one go: so many batches of the model that few frames are
-    decoded again for the next run."""
+    """Return how many windows are decoded together: so many batches of the model that few frames
+    are decoded again for the next ones."""
     step_s = 1 / (spec.fps or _USUAL_FPS / spec.stride)  # from one frame of a window to the next
     hop_s = hop_seconds(spec) or dense_hop(spec) / _USUAL_FPS
     overlap = ((spec.frames - 1) * step_s + 1 / _USUAL_FPS) / hop_s - 1
@@ -207,10 +207,8 @@ def _run(spec: ClipSpec, batch_size: int) -> int:
 
 
 class _Scoring:
-    """The windows of a stream, through a model.
-
-    The model gets the same batches whichever rows are wanted, and whatever cannot be decoded: a
-    window that is missing is black there, and nobody sees what the model says of it.
+    """Scores the windows of a stream with a model. The model always gets the same batches, for any
+    requested rows, and with undecodable ones: a missing window is black, and its score is dropped.
     """
 
     def __init__(
@@ -251,7 +249,8 @@ class _Scoring:
     def _scored(
         self, clips: npt.NDArray[Any], info: BatchInfo, wanted: npt.NDArray[np.bool_]
     ) -> Iterator[tuple[Ints, Scores]]:
-        """The numbers of clips, and what the model says of them, where any of them is wanted."""
+        """Yield the numbers of clips, and the model's scores, for batches with any requested
+        clip."""
         places, length = self.layout.places(info), self.layout.length(info.step)
         for first in range(0, length, self._batch_size):
             count = min(self._batch_size, length - first)
@@ -267,7 +266,7 @@ class _Scoring:
 
 
 def _settings(stream: Stream, average: Average | None) -> dict[str, str]:
-    """What decides on the results of a row, but for the model and the file."""
+    """Return the settings that determine a row's results, besides the model and the file."""
     spec = {field.name: repr(getattr(stream.clip, field.name)) for field in fields(ClipSpec)}
     return {**spec, "average": repr(average), "code": repr(readers_of(stream).source.code)}
 

@@ -1,9 +1,9 @@
-"""The windows of a stream, put together row by row of its catalog. Pure.
+"""Collect the windows of a stream by row of its catalog. Pure.
 
-The windows of a row come one after the other, and the rows in the order of the catalog. So the
-number of a window says in which batch it is, and at which place. A batch may lack windows, of a
-video that cannot be decoded; the others keep their places. A row is complete if all its windows
-came. Which rows are does not depend on how quick anything is.
+The windows of a row are consecutive, and the rows are in the order of the catalog. So the number of
+a window determines its batch, and its place there. Windows of a video that cannot be decoded are
+missing in a batch; the others do not move. A row is complete if it has all its windows. Which rows
+are does not depend on how quick anything is.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Ints = npt.NDArray[np.int64]
 
 
 class FileScores(NamedTuple):
-    """What the model says of the windows of one file, or of a segment of it, in order.
+    """The model's scores for the windows of one file, or of a segment of it, in order.
 
     Attributes:
         path: The file, relative to the catalog's root.
@@ -50,7 +50,8 @@ class Windows(NamedTuple):
     end_s: Floats
 
     def file(self, path: str, *, averaged: bool) -> FileScores:
-        """The scores of the windows; or, ``averaged``, of what lies between their beginnings."""
+        """Return the scores of the windows; or, ``averaged``, of what lies between their
+        beginnings."""
         if not averaged:
             return FileScores(path, self.scores, self.start_s, self.end_s)
         ends = np.append(self.start_s[1:], self.end_s[-1:])
@@ -76,11 +77,11 @@ class Layout:
         self.starts = self.ends - counts
 
     def steps(self, row: int) -> range:
-        """The batches with windows of a row."""
+        """Return the batches with windows of a row."""
         return range(int(self.starts[row]) // self.size, -(-int(self.ends[row]) // self.size))
 
     def runs(self, rows: Iterable[int]) -> list[range]:
-        """The batches with windows of these rows, which rise: as few runs as there are."""
+        """Return the batches with windows of these rows, which rise: as few runs as there are."""
         found: list[range] = []
         for row in rows:
             steps = self.steps(row)
@@ -91,11 +92,11 @@ class Layout:
         return found
 
     def places(self, info: BatchInfo) -> Ints:
-        """The place of each window in its batch, had none been left out."""
+        """Return the place of each window in its batch, had none been left out."""
         return np.asarray(self.starts[info.video] + info.clip - info.step * self.size)
 
     def length(self, step: int) -> int:
-        """The windows of a batch, had none been left out."""
+        """Return the windows of a batch, had none been left out."""
         return min(self.size, int(self.ends[-1]) - step * self.size)
 
 
@@ -121,8 +122,8 @@ class Stitcher:
             self._parts.setdefault(row, []).append(part)
 
     def complete(self, steps: int) -> Iterator[tuple[int, Windows | None]]:
-        """The rows that end before batch number ``steps``, with their windows; None if some did
-        not come."""
+        """Yield the rows that end before batch number ``steps``, with their windows; None if some
+        are missing."""
         ends = self.layout.ends
         while self._done < len(self.rows) and ends[row := self.rows[self._done]] <= (
             steps * self.layout.size

@@ -1,5 +1,5 @@
-"""What the results of a row are of. Whoever asks for them again may have another model by now, or
-another file under the same name."""
+"""The provenance of a row's results. A later run may have another model, or another file under the
+same name."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def _configuration(model: Any) -> list[Any]:
 
 
 def _bytes(value: Any) -> bytes:
-    """The bytes of an array or a tensor. Raises ValueError, RuntimeError."""
+    """Return the bytes of an array or a tensor. Raises ValueError, RuntimeError."""
     if hasattr(value, "detach"):
         import torch
 

@@ -1,8 +1,7 @@
-"""Where results go on the disk, so that a run that was killed resumes, and one that is called
-again does what is missing.
+"""Results on the disk, so that a killed run resumes, and a later run computes only missing results.
 
-Each place (a table, a folder of tables, a folder of arrays) has a `Journal` beside it. Its job says
-what windows there are. Results are written first, and then their line in the journal. So after a
+Each place (a table, a folder of tables, a folder of arrays) has a `Journal` beside it. Its job
+describes the windows. Results are written first, and then their line in the journal. So after a
 kill the row is done once more, with the same files. The lines of a table stand in its journal: when
 a run ends, the table is written from it, in the order of the catalog.
 """
@@ -46,7 +45,7 @@ class WindowTable(NamedTuple):
     are_given: bool = False
 
     def lines(self, file: FileScores) -> str:
-        """The lines of a file. Raises SpecError."""
+        """Return the lines of a file. Raises SpecError."""
         if file.scores.ndim != 2:
             shape = list(file.scores.shape[1:])
             raise SpecError(f"a CSV needs a score for each class, the model gives {shape}: to_npy=")
@@ -89,7 +88,7 @@ class ResultFiles:
         self, journal: Path, job: Mapping[str, str], names: Sequence[str],
         writers: Writers = MappingProxyType({}), table: Path | None = None,
     ) -> None:  # fmt: skip
-        """Raises VideoloadError if there are other results; OSError."""
+        """Raise VideoloadError if there are other results; OSError."""
         self._folder, self._names, self._writers = journal.parent, names, writers
         self.table, self.path = table, table or journal.parent
         tables = [] if table is None else [table]
@@ -99,7 +98,7 @@ class ResultFiles:
         return (self._folder / f"{name}{suffix}" for name in names for suffix in self._writers)
 
     def has(self, name: str) -> bool:
-        """Whether the results of a row are there."""
+        """Return whether the results of a row exist."""
         return name in self.journal.rows and all(map(Path.exists, self._files([name])))
 
     def write(
@@ -171,13 +170,13 @@ class Results:
         say_again(others)
 
     def lacks(self, row: int) -> bool:
-        """Whether some place lacks the results of a row."""
+        """Return whether the results of a row are missing somewhere."""
         name = self._names[row]
         return not self._places or not all(place.has(name) for place in self._places)
 
     def save(self, row: int, scores: FileScores | None) -> None:
-        """Write the results of a row where they lack; None: there are none, since it cannot be
-        decoded. Raises VideoloadError."""
+        """Write the results of a row where they are missing; None: there are none, since it cannot
+        be decoded. Raises VideoloadError."""
         name = self._names[row]
         for place in self._places:
             with writing(place.path):
@@ -193,7 +192,7 @@ class Results:
                 place.finish()
 
     def written(self) -> dict[str, int]:
-        """Of each table or folder, how many rows have results there."""
+        """Return how many rows have results in each table or folder."""
         return {str(place.path): sum(map(place.has, self._names)) for place in self._places}
 
     def close(self) -> None:
@@ -203,9 +202,9 @@ class Results:
 
 
 def row_names(catalog: Catalog) -> list[str]:
-    """A name for the results of each row: its path, and what distinguishes it from other rows of
-    the file. Of a recording in pieces, its first piece, and how many follow. No two rows have the
-    same one."""
+    """Return a name for the results of each row: its path, and what distinguishes it from other
+    rows of the file. Of a recording in pieces, its first piece, and how many follow. No two rows
+    have the same one."""
     found, taken = [], set[str]()
     for video in catalog:
         first, *others = pieces_of(video.path)
@@ -220,7 +219,7 @@ def row_names(catalog: Catalog) -> list[str]:
 
 
 def segment_of(video: Video) -> str:
-    """Which part of its file a row is, exactly; empty if it is all of it."""
+    """Return the segment of a row in its file; empty if it is the whole file."""
     if video.start_s is not None or video.end_s is not None:
         return f".{_exact(video.start_s or 0)}-{_exact(video.end_s)}s"
     if video.start or video.end is not None:

@@ -41,9 +41,9 @@ class ScanRow:
     """One file, or one segment of it if the catalog has segments.
 
     ``frames`` is the file's true frame count. It is 0 if nothing can be decoded; ``damage`` then
-    says why. ``width`` and ``height`` are those that a player shows. ``header_frames`` is the count
-    that the header claims, ``packets`` how many are coded, ``key_frames`` how many of them decoding
-    can start at, ``sound`` the codec of its sound ("unknown" if it cannot be read).
+    contains the reason. ``width`` and ``height`` are those that a player shows. ``header_frames``
+    is the count in the header, ``packets`` the number of coded ones, ``key_frames`` how many of
+    them decoding can start at, ``sound`` the audio codec ("unknown" if it cannot be read).
     """
 
     path: str
@@ -70,7 +70,7 @@ class ScanRow:
 
     @property
     def mean_gop_frames(self) -> float:
-        """Frames from one keyframe to the next, on average; 0 if there is none to seek to."""
+        """Mean frames from one keyframe to the next; 0 if there is none to seek to."""
         return self.frames / self.key_frames if self.key_frames else 0.0
 
     @property
@@ -101,8 +101,8 @@ def scan(
     """Decode every file of ``catalog`` once. Returns a row per file, in the catalog's order; the
     table ``output`` gets a row per segment.
 
-    ``on_row`` is called after each file; ``cache`` is where indexes are kept, as in `Client`.
-    Raises VideoloadError.
+    ``on_row`` is called after each file; ``cache`` is the folder of indexes, as in `Client`. Raises
+    VideoloadError.
     """
     if catalog.root is None:
         raise VideoloadError("a scan needs the videos: give their root")
@@ -142,7 +142,7 @@ def scan(
 
 
 def segments_of(catalog: Catalog, rows: Mapping[str, ScanRow]) -> list[ScanRow]:
-    """A row for each segment, by the rows of the files by their paths."""
+    """Return a row for each segment, by the rows of the files by their paths."""
     return [
         replace(
             rows[video.path], label=_class_of(catalog, video.label),
@@ -195,8 +195,8 @@ class ScanTable:
             self._journal = Journal(progress, {"job": "scan"}, tables=tables)
 
     def known(self, root: Path | str, labels: Mapping[str, str]) -> dict[str, Facts]:
-        """What was found of files that are still the same. Raises VideoloadError if the rows are
-        those of another folder."""
+        """Return the results of files that have not changed. Raises VideoloadError for rows of
+        another folder."""
         code = xxh3_64_hexdigest(f"{ffmpeg_versions()} {code_digest()}".encode())
         files = identities_of(root, labels)
         self._provenances = {
@@ -216,7 +216,7 @@ class ScanTable:
         return found
 
     def add(self, path: str, found: Facts) -> None:
-        """Keep what was found of a file, at once. Raises VideoloadError."""
+        """Store the results of a file, at once. Raises VideoloadError."""
         with writing(self._journal.file):
             self._journal.add(path, self._provenances[path], found=found)
 
@@ -237,8 +237,9 @@ class ScanTable:
                 self._journal.write(self.classes, "".join(names))
 
     def _tells_classes(self, catalog: Catalog) -> bool:
-        """Whether ``Catalog.from_table`` finds the catalog's classes in the rows alone. It does not
-        if a class has no video left, or if its name looks like a number or like several labels."""
+        """Return whether ``Catalog.from_table`` finds the catalog's classes in the rows. It does
+        not if a class has no video left, or if its name looks like a number or like several
+        labels."""
         with suppress(CatalogError):
             found = Catalog.from_table(self.file, None, duplicates=True)
             return found.classes == catalog.classes and found.targets is None
@@ -250,12 +251,12 @@ class ScanTable:
 
 
 def bad_file(table: Path) -> Path:
-    """Where a scan that writes this table lists the files that cannot be decoded."""
+    """Return the file in which a scan with this table lists files that cannot be decoded."""
     return table.with_name(f"{table.stem}.bad.csv")
 
 
 def _lines(rows: list[ScanRow]) -> str:
-    """The lines of a table, with its head; "" without rows."""
+    """Return the lines of a table, with its head; "" without rows."""
     found = io.StringIO()
     writer = csv.DictWriter(found, [field.name for field in fields(ScanRow)], lineterminator="\n")
     for row in rows:

@@ -63,7 +63,8 @@ def print_rows(rows: Sequence[ScanRow]) -> None:
 
 
 def scan_table(rows: Sequence[ScanRow], *, every: bool) -> Table | None:
-    """The files, or only those with remarks if there are many. None: there is nothing to list."""
+    """Return the files, or only those with remarks if there are many. None: there is nothing to
+    list."""
     shown = [row for row in rows if every or len(rows) <= _FEW or advice.remarks(row)]
     if not shown:
         return None
@@ -154,7 +155,7 @@ class _Pictures:
         self.root, self.left, self._tick = root, _BYTES, tick
 
     def of(self, row: ScanRow) -> str:
-        """The frame in the middle; "" if there is none, or no room."""
+        """Return the frame in the middle; "" if there is none, or no room."""
         found = ""
         if self.root is not None and row.frames and self.left > 0:
             with (
@@ -197,7 +198,7 @@ def _content(
 
 
 def _copies(group: Sequence[ScanRow], pictures: _Pictures) -> list[tuple[str, str]]:
-    """One picture of equal files, and their names."""
+    """Return one picture of equal files, and their names."""
     names = [named(row.path) for row in group[:_EACH]]
     if len(group) > _EACH:
         names.append(f"and {len(group) - _EACH} more")
@@ -215,7 +216,7 @@ def _tiles(rows: Sequence[ScanRow], good: Sequence[ScanRow]) -> list[tuple[str, 
         (f"{frames:,}", count(frames, "frame").split()[1]),
         (str(classes), count(classes, "class", "es").split()[1]),
         (advice.bytes_text(size), "on the disk"),
-        (f"{sound} of {len(good)}", "have sound"),
+        (f"{sound} of {len(good)}", "have audio"),
     ]
     return [tile for tile in tiles if tile[0] != "0 MB"]
 
@@ -264,7 +265,7 @@ def _histogram(title: str, values: Sequence[float], advised: Sequence[str]) -> d
 
 
 def _kinds(title: str, found: Iterable[str], advised: Sequence[str]) -> dict[str, Any]:
-    """A bar for each of the most frequent kinds."""
+    """Return a bar for each of the most frequent kinds."""
     kinds = Counter(found).most_common()
     bars = [(kind, number, None, False) for kind, number in kinds[:_KINDS]]
     if others := kinds[_KINDS:]:
@@ -274,7 +275,7 @@ def _kinds(title: str, found: Iterable[str], advised: Sequence[str]) -> dict[str
 
 
 def _of_lengths(good: Sequence[ScanRow]) -> list[str]:
-    """Which clips fit into nearly all files."""
+    """Return the clips that fit into nearly all files."""
     if not good:
         return []
     lengths = np.array([row.frames for row in good])
@@ -288,7 +289,8 @@ def _of_lengths(good: Sequence[ScanRow]) -> list[str]:
     )
     fits = f"9 in 10 files have {count(most, 'frame')} or more: {fits} fits"
     return [fits] + [
-        f"fewer than {CLIP_FRAMES} frames: {count(short, 'file')}; short= says what becomes of "
+        f"fewer than {CLIP_FRAMES} frames: {count(short, 'file')}; short= determines what to do "
+        f"with "
         "clips that are longer than their file"
     ] * (short > 0)
 
@@ -331,7 +333,7 @@ def _classes(good: Sequence[ScanRow], pictures: _Pictures) -> dict[str, Any]:
 
 
 def _spread(rows: Sequence[ScanRow]) -> list[ScanRow]:
-    """Some files of a class, from all over it."""
+    """Return some files of a class, evenly spread."""
     whole = [row for row in rows if not row.damage]
     return whole[:: max(1, len(whole) // _EACH)][:_EACH]
 

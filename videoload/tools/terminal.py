@@ -16,15 +16,15 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from videoload.errors import printable
 
-BEGIN, FILES, PLACES, RUNS = "Begin", "Files and frames", "Decode for trainers", "Trainings"
-STORAGE, SERVICE = "Folders that keep things", "As a service"  # of options that few need
+BEGIN, FILES, PLACES, RUNS = "Start here", "Files and frames", "Decode for trainers", "Training"
+STORAGE, SERVICE = "Caches", "Running as a service"  # of options that few need
 
 
 class Command(typer.core.TyperCommand):
     """A command with a short list of options."""
 
     def get_params(self, ctx: Any) -> Any:
-        """The options and arguments, with --help."""
+        """Return the options and arguments, with --help."""
         return _short(super().get_params(ctx))
 
 
@@ -32,12 +32,13 @@ class Group(typer.core.TyperGroup):
     """All commands."""
 
     def get_params(self, ctx: Any) -> Any:
-        """The options, with --help."""
+        """Return the options, with --help."""
         return _short(super().get_params(ctx))
 
 
 def _short(params: list[Any]) -> list[Any]:
-    """A flag takes nothing, a number is N, and the text above the options names the variables."""
+    """Format an option: a flag takes nothing, a number is N, and the text above the options names
+    the variables."""
     for option in params:
         if option.param_type_name == "option":
             option.show_envvar = False

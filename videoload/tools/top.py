@@ -61,7 +61,7 @@ def run(page: str, *, every_s: float, json: bool) -> None:
 
 
 def _record(page: str) -> ClientRecord:
-    """The record of a live page. Raises TransportError."""
+    """Return the record of a live page. Raises TransportError."""
     parts = urlsplit(page)
     try:
         if parts.scheme not in ("http", "https"):
@@ -85,7 +85,7 @@ def _keyboard() -> Iterator[Callable[[float], bool]]:
     terminal = sys.stdin.fileno()
     before = termios.tcgetattr(terminal)
     try:
-        tty.setcbreak(terminal)  # Keys come at once and are not shown. Ctrl-C stays a signal.
+        tty.setcbreak(terminal)  # Keys arrive at once and are not echoed. Ctrl-C stays a signal.
         yield partial(pressed_q, terminal)
     finally:
         termios.tcsetattr(terminal, termios.TCSADRAIN, before)
@@ -97,7 +97,7 @@ def _sleep(wait_s: float) -> bool:
 
 
 def pressed_q(terminal: int, wait_s: float) -> bool:
-    """Whether ``q`` is pressed within ``wait_s`` seconds. Other keys do nothing."""
+    """Return whether ``q`` is pressed within ``wait_s`` seconds. Other keys do nothing."""
     until = time.monotonic() + wait_s
     while select.select([terminal], [], [], max(0.0, until - time.monotonic()))[0]:
         keys = os.read(terminal, 64)
@@ -107,7 +107,7 @@ def pressed_q(terminal: int, wait_s: float) -> bool:
 
 
 def screen(record: ClientRecord, width: int, height: int = 1000) -> RenderableType:
-    """A record for a terminal of this size."""
+    """Return a record for a terminal of this size."""
     wide = width >= _NARROW
     room = max(4, height - _AROUND)
     parts: list[RenderableType] = [_text(f"trainer {record.trainer}", "bold")]
@@ -132,7 +132,7 @@ def _stream(record: StreamRecord) -> list[Text]:
     if stats.frame_store_hit_ratio:
         facts.append(f"{stats.frame_store_hit_ratio:.0%} from the frame store")
     if not record.readers:
-        facts.append("nobody reads")
+        facts.append("no reader")
     if record.bad:
         facts.append(f"{record.bad} bad")
     return [

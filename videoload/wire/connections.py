@@ -132,7 +132,7 @@ class Connections:
         return True
 
     def _forget(self, number: int) -> str:
-        """Return the connection of this descriptor is over; returns its host."""
+        """Note that the connection of this descriptor has ended, and return its host."""
         serial = self._serials.pop(number, -1)
         self.limits.disconnected(serial)
         if (accepted := self._accepted.pop(serial, None)) is None:
