@@ -46,7 +46,7 @@ class Log:
     """A logger whose lines cost at most themselves: whatever a handler, a filter or a formatter
     raises is reported on stderr, once, and ends nothing."""
 
-    has_told = False
+    has_warned = False
 
     def __init__(self, name: str) -> None:
         self._logger = logging.getLogger(name)
@@ -86,8 +86,8 @@ class Log:
             is_users = threading.current_thread() is threading.main_thread()
             if is_users and not isinstance(error, Exception):  # Ctrl-C
                 raise
-            if not Log.has_told:
-                Log.has_told = True
+            if not Log.has_warned:
+                Log.has_warned = True
                 with suppress(Exception):
                     print(f"videoload: a log handler raised {error!r}: {text!r} and more lines are "
                           "lost", file=sys.stderr)  # fmt: skip

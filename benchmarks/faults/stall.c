@@ -22,7 +22,7 @@ static int is_below(const char *path)
     return length && !strncmp(path, folder, length) && (!path[length] || path[length] == '/');
 }
 
-static int is_away(void)
+static int note_down(void)
 {
     const char *away = getenv("STALLS_WHILE");
     return away && access(away, F_OK) == 0;
@@ -30,7 +30,7 @@ static int is_away(void)
 
 static void wait_below(const char *path)
 {
-    while (path && is_below(path) && is_away())
+    while (path && is_below(path) && note_down())
         usleep(10000);
 }
 
@@ -42,7 +42,7 @@ static void wait_if_marked(int file)
     if (length <= 0 || path[0] != '/')
         return;
     path[length] = 0;
-    while ((strstr(path, ".avi") || is_below(path)) && is_away())
+    while ((strstr(path, ".avi") || is_below(path)) && note_down())
         usleep(10000);
     strcpy(path + length, ".always");
     int marked = access(path, F_OK) == 0;

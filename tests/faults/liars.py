@@ -27,7 +27,7 @@ FIELDS: dict[str, tuple[str, ...]] = {
                "found"),
     "failed": ("lease", "at", "reason", "fault", "file"),
     "heartbeat": ("lease", "at", "storage", "storage_s"),
-    "bye": ("reason", "kept_from_leases"),
+    "bye": ("reason", "storage_unavailable"),
 }  # fmt: skip
 PIXELS = ("right", "none", "short", "long", "two frames")
 
@@ -118,7 +118,7 @@ class Liar:
                 "file": 12345,
             },
             "heartbeat": {"lease": 1},
-            "bye": {"reason": "tired", "kept_from_leases": False},
+            "bye": {"reason": "tired", "storage_unavailable": False},
         }  # fmt: skip
         return honest[kind]
 

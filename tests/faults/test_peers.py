@@ -75,7 +75,7 @@ def test_streams_end_if_no_worker_can_read_the_videos_for_as_long_as_was_said(
         assert isinstance(answer(made), Welcome)
         assert isinstance(answer(made), Lease)
         began = time.monotonic()
-        say(made, Bye(why, kept_from_leases=True))
+        say(made, Bye(why, storage_unavailable=True))
         with pytest.raises(StorageError) as ended:
             first.result(30 * SECOND)
         assert why in str(ended.value)

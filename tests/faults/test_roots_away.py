@@ -62,17 +62,17 @@ def test_a_root_that_was_away_for_a_moment_is_not_away_when_it_is_read_again(
     with Client(workers=1, storage_timeout_s=limit_s, cache=False) as client:
         stream = client.stream(Catalog.from_folder(root), CLIP, BATCH)
 
-        def is_away() -> bool:
+        def note_down() -> bool:
             return str(root) in stream.stats().verdict
 
         with ThreadPoolExecutor(1) as pool:
             batches = stream.batches(epochs=1000)
             next(batches)
             with unmounted(root):
-                wait_until(is_away, 60 * SECOND)
+                wait_until(note_down, 60 * SECOND)
                 assert isinstance(batches, Generator)
                 batches.close()
-            wait_until(lambda: not is_away(), 60 * SECOND, "nobody reads it")
+            wait_until(lambda: not note_down(), 60 * SECOND, "nobody reads it")
             assert len(list(stream.batches(epochs=1))) == len(stream)
             with unmounted(root):
                 ended = pool.submit(list, stream.batches(epochs=1000))

@@ -95,7 +95,7 @@ def test_a_folder_that_is_silent_is_named_and_waited_for(
         with mount.silent():
             rest = pool.submit(digests, batches)
             wait_until(lambda: str(mount.root) in caplog.text, 60 * SECOND)
-            wait_until(lambda: "does not answer" in stream.stats().verdict, 60 * SECOND)
+            wait_until(lambda: "does not respond" in stream.stats().verdict, 60 * SECOND)
             stats = stream.stats()
             assert stats.bottleneck == "storage"
             assert str(mount.root) in stats.verdict

@@ -69,7 +69,7 @@ def test_decoders_follow_the_trainer_and_end_with_its_job(
         queue.write_text(f"77 other\n7 {host}\n")
         program.wait_for(f"worker --connect tcp://{host}:20007", 30 * SECOND)
     queue.write_text("7 n/a\n")  # it waits again, and the worker for it
-    queue.unlink()  # Slurm does not answer
+    queue.unlink()  # Slurm does not respond
     assert program.out.split("\n") == [
         "worker --connect tcp://one:20007", "left", "worker --connect tcp://two:20007", "",
     ]  # fmt: skip

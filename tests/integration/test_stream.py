@@ -222,7 +222,7 @@ def test_a_root_that_is_not_spelled_in_utf_8_is_read(
 def test_the_io_thread_waits_for_no_file_system(
     videos: Videos, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The root may lie on a mount that does not answer, and other streams need that thread."""
+    """The root may lie on a mount that does not respond, and other streams need that thread."""
     stat, threads = os.stat, set[threading.Thread]()
 
     def noted(path: Any, *arguments: Any, **options: Any) -> os.stat_result:

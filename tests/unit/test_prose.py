@@ -47,7 +47,7 @@ _NOT_PROSE = re.compile(
 )
 PAGES = [
     *(PROJECT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md")),
-    *(page for page in sorted((PROJECT / "docs").rglob("*.md")) if page.name != "command-line.md"),
+    *sorted((PROJECT / "docs").rglob("*.md")),
     PROJECT / "services/README.md",
     PROJECT / "benchmarks/README.md",
 ]
@@ -60,23 +60,9 @@ DEPLOYMENT = [
     ),
     PROJECT / "services/Dockerfile",
 ]
-ROOMS = (
-    "bitstreams",
-    "catalog",
-    "clips",
-    "plan",
-    "reading",
-    "frameworks",
-    "wire",
-    "storage",
-    "pages",
-    "scheduler",
-    "engine",
-    "worker",
-)
 SOURCES = [
     *sorted((PROJECT / "services").rglob("*.py")),
-    *(path for room in ROOMS for path in sorted((PROJECT / "videoload" / room).glob("*.py"))),
+    *sorted((PROJECT / "videoload").rglob("*.py")),
 ]
 
 

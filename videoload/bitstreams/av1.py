@@ -56,11 +56,11 @@ def prove_av1(packets: Packets) -> Pictures | None:
     if sequence is None or sequence.size != packets.size:
         return None
     try:
-        types, unreferenced = _types(units, sequence)
+        types, non_reference = _types(units, sequence)
     except EOFError:
         return None
     pictures = by_types(np.array(types))
-    return None if pictures is None else pictures.with_unreferenced(np.array(unreferenced))
+    return None if pictures is None else pictures.with_non_reference(np.array(non_reference))
 
 
 def _types(
@@ -68,7 +68,7 @@ def _types(
 ) -> tuple[list[int], list[int]]:
     """Return the picture type of each packet, and which packets contain only a frame that no slot
     stores. Raises EOFError if in doubt."""
-    types, unreferenced = [], []
+    types, non_reference = [], []
     slots = [_Frame(is_shown=False)] * 8  # the frame in each of them
     due = -1  # the hint of the next frame that is shown
     for packet in units:
@@ -94,8 +94,8 @@ def _types(
             due = shown[0] + (sequence.hint_bits > 0)
         types.append((INTRA if is_start else INTER) if shown else NONE)
         alone = headers[0] if len(headers) == 1 else None
-        unreferenced.append(int(alone is not None and alone.slot is None and not alone.replaced))
-    return types, unreferenced
+        non_reference.append(int(alone is not None and alone.slot is None and not alone.replaced))
+    return types, non_reference
 
 
 def _units(packet: bytes) -> Iterator[tuple[int, bytes]]:

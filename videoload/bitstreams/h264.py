@@ -97,7 +97,7 @@ def prove_h264(packets: Packets) -> Pictures | None:
     pictures = pictures._replace(starts=np.array(starts))
     if sequence.profile == _LOSSLESS_PROFILE:
         pictures = pictures._replace(starts=_with_encoder(packets, pictures.starts))
-    return pictures.with_unreferenced(1 - is_reference.astype(np.int64))
+    return pictures.with_non_reference(1 - is_reference.astype(np.int64))
 
 
 def _recovery_points(
@@ -123,7 +123,7 @@ def _recovery_points(
             yield i
 
 
-def is_unreferenced(data: Buffer, extradata: bytes) -> bool:
+def is_non_reference(data: Buffer, extradata: bytes) -> bool:
     """Return whether a packet is one non-reference picture in each of its slices: the proof reads
     only its first slice. It must contain no units that concern other pictures (parameter sets,
     messages)."""

@@ -109,12 +109,12 @@ def prove_mpeg4(packets: Packets) -> Pictures | None:
     unsaid = layer.type in (1, 17) or (layer.type == 0 and divx is None)
     if is_skipped or (unsaid if layer.low_delay is None else layer.low_delay):
         return None
-    unreferenced = (types == B).astype(np.int64)
+    non_reference = (types == B).astype(np.int64)
     if closed is not None:
         # A decoder that skips a packet has no B-VOP of it, so the following ones are lost as well.
-        for i in (unreferenced & ~closed).nonzero()[0][::-1].tolist():
-            following = unreferenced[i + 1] if i + 1 < len(types) else 0
-            unreferenced[i] = following + 1 if following else 0
+        for i in (non_reference & ~closed).nonzero()[0][::-1].tolist():
+            following = non_reference[i + 1] if i + 1 < len(types) else 0
+            non_reference[i] = following + 1 if following else 0
         # A decoder that starts after a pending B-VOP misses it, and takes the placeholder for a
         # picture.
         closed[0] = True
@@ -123,7 +123,7 @@ def prove_mpeg4(packets: Packets) -> Pictures | None:
         vops[i] = _vop(heads[i].tobytes(), layer)
     usual = map(_Vop, types.tolist(), fields.seconds.tolist(), fields.units.tolist())
     every = [vops.get(i, vop) for i, vop in enumerate(usual) if vop.type != NONE]
-    return pictures.with_unreferenced(unreferenced) if _are_times_right(every, layer) else None
+    return pictures.with_non_reference(non_reference) if _are_times_right(every, layer) else None
 
 
 @lru_cache(256)  # the files of a dataset have few encoders

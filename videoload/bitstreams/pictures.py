@@ -57,8 +57,8 @@ class Pictures(NamedTuple):
     non_reference: Ints | None = None
     are_settings_given: bool = False
 
-    def with_unreferenced(self, counts: Ints) -> Pictures:
-        """Return the same, with what is `unreferenced`."""
+    def with_non_reference(self, counts: Ints) -> Pictures:
+        """Return the same, with these `non_reference` packets."""
         return self._replace(non_reference=compact(counts) if counts.any() else None)
 
 

@@ -46,7 +46,7 @@ def chained(
                 f"{source}: {named(joined(pieces))} is one recording by chain=, and its files have "
                 "several classes"
             )
-        if anew := begins_anew(pieces):
+        if anew := first_restart(pieces):
             raise CatalogError(
                 f"{source}: by chain={pattern!r}, {named(anew[0])} and {named(anew[1])} are one "
                 "recording, but its numbers restart there: name what distinguishes them in a "
@@ -66,7 +66,7 @@ def natural(path: str) -> list[str | int]:
     return [int(part) if at % 2 else part for at, part in enumerate(parts)] + [path]
 
 
-def begins_anew(pieces: Sequence[str]) -> tuple[str, str] | None:
+def first_restart(pieces: Sequence[str]) -> tuple[str, str] | None:
     """Return the first two pieces between which the numbers of the names restart, in another folder
     or with another name."""
     for before, after in pairwise(pieces):

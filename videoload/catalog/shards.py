@@ -116,7 +116,7 @@ def read_shards(
     if not fields:
         parts, fields = _parts(samples, source)
     chosen = [each for each in samples if each.fields and {*fields} <= {*each.fields}]
-    _tell_left_out(samples, chosen, wanted, fields, source)
+    _log_left_out(samples, chosen, wanted, fields, source)
     cells: dict[str, list[Any]] = {
         name: [each.path_of(name) for each in chosen] for name in fields
     } or {"video": [each.path for each in chosen]}
@@ -137,7 +137,7 @@ def _parts(samples: Sequence[_Sample], source: str) -> tuple[PartColumns | None,
     return named or None, list(several)
 
 
-def _tell_left_out(
+def _log_left_out(
     samples: Sequence[_Sample], chosen: Sequence[_Sample], wanted: _Wanted,
     fields: Sequence[str], source: str,
 ) -> None:  # fmt: skip

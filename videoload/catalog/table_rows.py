@@ -166,7 +166,7 @@ def escaped(text: str) -> str:
 
 
 def unescaped(cell: str) -> str:
-    """Return the reverse of `escaped`."""
+    """Reverse `escaped`."""
     return cell[1:] if cell[:1] == "'" and _FORMULA.match(cell, 1) else cell
 
 

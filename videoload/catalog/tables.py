@@ -149,7 +149,7 @@ class _TableReader:
             has_none = labels is None and targets is None and self._requested("label") is not None
             level = logging.WARNING if has_none else logging.INFO
             _log.log(level, "%s: columns that are not used: %s", self._rows.source, some(unused))
-        self._tell_defaults()
+        self._log_defaults()
         self._warn_of_counting_from_1()
         targets = hot if targets is None else targets
         if isinstance(targets, dict) and labels is not None:
@@ -423,7 +423,7 @@ class _TableReader:
 
     # What may be meant otherwise
 
-    def _tell_defaults(self) -> None:
+    def _log_defaults(self) -> None:
         """Log which columns got a role by their names: they may mean something else."""
         taken = [
             f"{', '.join(names)} as {meaning}"

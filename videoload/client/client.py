@@ -116,7 +116,7 @@ class Client:
             are replaced, after the same time at one clip; their leases go to others after 2 s, or
             while they call a slow transform after this time. Default 10.
         storage_timeout_s: Seconds after which streams end with StorageError if the storage of the
-            videos refuses all workers or does not answer, as after credentials have expired or a
+            videos refuses all workers or does not respond, as after credentials have expired or a
             folder was unmounted. They count from when the first worker gave up, which tries a URL
             for 30 s. None, the default: streams wait until it responds; the log and the verdict
             name the file.
@@ -343,7 +343,7 @@ class Client:
 
         Raises:
             SpecError: The catalog has no root, or is no catalog of such a task.
-            StorageError: The storage does not answer for ``storage_timeout_s``.
+            StorageError: The storage does not respond for ``storage_timeout_s``.
             ClosedError: The client is closed.
             VideoloadError: The client's I/O thread has ended with this error.
         """
@@ -406,7 +406,7 @@ class Client:
             root=root,
             local_only=local_only,
         )
-        says, lost = partial(self._engine.storage_says, root), self._engine.membership.lost
+        says, lost = partial(self._engine.storage_error, root), self._engine.membership.lost
         meter = Meter(lambda video: catalog[video].path, says, function, lost)
         return OpenStream(
             state, catalog, task, memory, storage, meter, code,

@@ -35,7 +35,7 @@ def serve_metrics(
                 "hello": engine.membership.refusals,
             },
             decoded=engine.decoded(),
-            away=engine.storage_away(),
+            away=engine.storage_unavailable_s(),
         )
 
     def ailment() -> str:

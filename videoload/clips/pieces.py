@@ -21,7 +21,7 @@ from videoload.clips.video_info import VideoInfo
 _MAX_DENOMINATOR = 1_000_000_000
 
 
-class PieceSound(NamedTuple):
+class PieceAudio(NamedTuple):
     """``samples`` of audio from a piece, the first at ``begin`` seconds after its first frame."""
 
     piece: int
@@ -91,14 +91,14 @@ class Pieces:
             found.append(Run(piece, slice(begin, end), within))
         return found
 
-    def stretches(self, begin: Fraction, samples: int, rate: int) -> list[PieceSound]:
+    def stretches(self, begin: Fraction, samples: int, rate: int) -> list[PieceAudio]:
         """Yield the pieces with the audio from ``begin`` on, in seconds from the first frame: so
         many samples, ``rate`` a second. Samples before the first piece belong to it, and samples
         after the last piece to that one."""
         edges = [math.floor((at - begin) * rate + Fraction(1, 2)) for at in self.begins_s[1:-1]]
         places = [0, *(min(max(edge, 0), samples) for edge in edges), samples]
         return [
-            PieceSound(piece, begin + Fraction(first, rate) - self.begins_s[piece], last - first)
+            PieceAudio(piece, begin + Fraction(first, rate) - self.begins_s[piece], last - first)
             for piece, (first, last) in enumerate(pairwise(places))
             if first < last
         ]

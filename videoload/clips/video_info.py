@@ -105,7 +105,7 @@ class VideoInfo(NamedTuple):
 
     @classmethod
     def from_bytes(cls, data: bytes) -> VideoInfo:
-        """Return the reverse of `to_bytes`. Raises ValueError if `to_bytes` did not make
+        """Reverse `to_bytes`. Raises ValueError if `to_bytes` did not make
         ``data``."""
         try:
             return _DECODER.decode(data)

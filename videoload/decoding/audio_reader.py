@@ -35,7 +35,7 @@ class Wanted(NamedTuple):
     samples: int
 
 
-class SoundReader:
+class AudioReader:
     """Reads the audio of clips, in one thread."""
 
     def __init__(self) -> None:

@@ -24,9 +24,9 @@ from av.stream import Discard
 from videoload.decoding.audio_timeline import Placing, first_sample
 from videoload.reading.containers import (
     BrokenFileError,
+    audio_stream,
     open_container,
     packets,
-    sound_stream,
     video_stream,
 )
 from videoload.reading.frame_decoder import REFUSALS
@@ -95,7 +95,7 @@ class Track:
 
     def _find(self, video: VideoStream) -> bool:
         container = self._container
-        stream = sound_stream(container, video)
+        stream = audio_stream(container, video)
         if stream is None:
             return False
         if stream.codec_context is None:

@@ -107,7 +107,9 @@ class ClipStore:
             self.records.tell(f"stores nothing for {why}")
             return None
         if not file.has_version:
-            self.records.tell("stores nothing of files without an ETag or time of change")
+            self.records.tell(
+                "stores nothing of files whose server sends no ETag or time of change"
+            )
             return None
         if (path, file.identity) in self._excluded or not self.has_time:
             return None

@@ -28,7 +28,7 @@ from videoload.clips.tasks import (
     TaskOfFiles,
     functions_of,
 )
-from videoload.decoding.audio_reader import SoundReader
+from videoload.decoding.audio_reader import AudioReader
 from videoload.decoding.clip_frames import ClipStore
 from videoload.decoding.drawn import Ordinals
 from videoload.decoding.filter_graphs import FilterGraphs
@@ -86,7 +86,7 @@ class Decoder:
         self.prefetch = Prefetcher(self.storage, self._indexes).prefetch
         self.videos = Videos(self.storage, self._indexes)
         self.tools = DecodingTools(
-            self.videos, self._files, graphs, store, self.watch, SoundReader()
+            self.videos, self._files, graphs, store, self.watch, AudioReader()
         )
 
     # Tasks

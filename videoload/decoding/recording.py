@@ -25,7 +25,7 @@ from videoload.clips.clip_params import clip_params
 from videoload.clips.clip_spec import ClipSpec, at_native_size, decoded_shape, height_and_width
 from videoload.clips.moments import shown_at
 from videoload.clips.rows import Clip
-from videoload.decoding.audio_reader import SoundReader
+from videoload.decoding.audio_reader import AudioReader
 from videoload.decoding.recording_tools import tools
 from videoload.decoding.source import DecodingTools, Source
 from videoload.decoding.videos import Videos
@@ -87,7 +87,7 @@ def open(  # noqa: A001 - it is called as `vl.open`
     Raises:
         VideoError: It is not there, is no video, or holds no frame that can be decoded; or a piece
             has frames of another size than the first one.
-        StorageError: The host of a URL does not answer.
+        StorageError: The host of a URL does not respond.
         SpecError: ``resize`` or ``pixels`` is not possible, or there is no such ``index``.
     """
     return Recording(path, resize=resize, pixels=pixels, cache=cache, index=index)
@@ -221,7 +221,7 @@ class Recording:
         Raises:
             IndexError: There is no such frame.
             VideoError: It cannot be decoded, or the file has changed since it was opened.
-            StorageError: The host of a URL does not answer.
+            StorageError: The host of a URL does not respond.
             ClosedError: The recording is closed.
         """
         wanted = [self._checked(ordinal) for ordinal in ordinals]
@@ -334,7 +334,7 @@ class _Reader(threading.local):
             indexes = tools.indexes(folders, storage)
             self._opened: VideoReader | None = None
             self.tools = DecodingTools(
-                Videos(storage, indexes), self, tools.graphs, None, Stopwatch(), SoundReader(),
+                Videos(storage, indexes), self, tools.graphs, None, Stopwatch(), AudioReader(),
                 ReadPosition(),
             )  # fmt: skip
         return self

@@ -47,6 +47,6 @@ def pack_format(source: FrameFormat) -> bytes:
 
 
 def unpack_format(data: bytes) -> FrameFormat:
-    """Return the reverse of `pack_format`. Raises ValueError."""
+    """Reverse `pack_format`. Raises ValueError."""
     width, height, pixels, space, range_ = data.decode().split()
     return FrameFormat(int(width), int(height), pixels, int(space), int(range_))

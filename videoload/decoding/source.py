@@ -24,7 +24,7 @@ from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.edges import pictures
 from videoload.clips.pieces import Pieces
 from videoload.clips.video_info import VideoInfo
-from videoload.decoding.audio_reader import SoundReader, Wanted
+from videoload.decoding.audio_reader import AudioReader, Wanted
 from videoload.decoding.audio_resampling import Samples
 from videoload.decoding.audio_track import UndecodableError
 from videoload.decoding.clip_frames import ClipFrames, ClipStore, FormatChangedError
@@ -65,7 +65,7 @@ class DecodingTools:
     graphs: FilterGraphs
     store: ClipStore | None
     watch: Stopwatch
-    audio: SoundReader
+    audio: AudioReader
     position: ReadPosition | None = None
 
 
@@ -119,7 +119,7 @@ class Source:
             self.files.append(file)
 
     def read(self, tick: Tick) -> None:
-        """Write the clips. Raises what `Source` raises."""
+        """Write the clips. Raises the errors of `Source`."""
         if self._pieces is None:
             self.files[0].read(tick)
             return
@@ -130,7 +130,7 @@ class Source:
     def read_audio(self, begin: Fraction, wanted: Wanted, tick: Tick) -> Samples | None:
         """Return the audio from ``begin`` on, in seconds of the container, or from the first frame
         of a recording; None if there is none. Each piece gives the audio of its own time; one that
-        has none is silent. Raises what `Source` raises."""
+        has none is silent. Raises the errors of `Source`."""
         if self._pieces is None:
             return _read_audio(self._tools, self.path, self.files[0].file, begin, wanted, tick)
         stretches, found = self._pieces.stretches(begin, wanted.samples, wanted.rate), []

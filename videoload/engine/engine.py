@@ -281,12 +281,12 @@ class Engine:
         workers = [replace(each, file=files.get(each.name, "")) for each in self.worker_stats()]
         return record_of(trainer, streams, workers, refused)
 
-    def storage_says(self, root: str) -> str:
+    def storage_error(self, root: str) -> str:
         """Return the error of a root that does not respond; "" if it does."""
         found = self._scheduler.roots.failure_of(root)
         return "" if found is None else found[1]
 
-    def storage_away(self) -> dict[int, float]:
+    def storage_unavailable_s(self) -> dict[int, float]:
         """For how long the root of each stream has not answered; 0 if it does."""
         now, roots = time.monotonic(), self._scheduler.roots
         found = {
@@ -372,7 +372,7 @@ class Engine:
             yield self.membership.reap_children
         yield from self.calls.take()
         for peer, message in () if self._stopping else self._listener.messages(ready):
-            yield partial(self._hear, peer, partial(self._handle, peer, message))
+            yield partial(self._on_message, peer, partial(self._handle, peer, message))
             if self._stopping:
                 return
         self._listener.inspect(ready)
@@ -399,7 +399,7 @@ class Engine:
 
     # Questions to the I/O thread
 
-    def _hear(self, peer: Peer, handle: Callable[[], None]) -> None:
+    def _on_message(self, peer: Peer, handle: Callable[[], None]) -> None:
         """Handle what a peer sent. Pixels that are left of it are dropped."""
         try:
             handle()
@@ -427,7 +427,7 @@ class Engine:
             return
         worker = self._workers.get(peer)
         if isinstance(message, Bye):
-            self.membership.said_bye(peer, message, now)
+            self.membership.sent_bye(peer, message, now)
             return
         if worker is None:
             peer.send(Bye("this trainer does not know you"))
@@ -509,10 +509,10 @@ class Engine:
         if (worker := self._workers.get(peer)) is None:  # it left after this was granted
             return
         stream = self.streams.by_id[grant.stream]
-        task, clip_bytes, told_bytes = stream.layout_of(grant.samples[0])
+        task, clip_bytes, metadata_bytes = stream.layout_of(grant.samples[0])
         place = stream.place(grant.slot, grant.rows, clip_bytes) if worker.state.local else None
         if place is None:
-            answer_bytes = len(grant.samples) * (clip_bytes + told_bytes)
+            answer_bytes = len(grant.samples) * (clip_bytes + metadata_bytes)
             peer.granted(answer_bytes, self._scheduler.pool.held(peer))
         worker.timer.granted(time.monotonic())
         worker.last_lease = grant.lease

@@ -214,7 +214,7 @@ class Membership:
         scheduler: Knows which workers are unresponsive.
         tell: Passes events to it.
         warnings: The log for workers that are refused, or that differ from the others.
-        comings: The log for workers that join and leave.
+        join_log: The log for workers that join and leave.
         beat_s: Seconds between two heartbeats of a worker.
         stall_s: Seconds without progress after which a worker hangs.
         departed: How many workers have left.
@@ -345,20 +345,20 @@ class Membership:
             self.join_log.add(f"worker {worker.name} left", time.monotonic())
         self.tell(events.WorkerLeft(peer, died, at_work, refused, more_leave))
 
-    def said_bye(self, peer: Peer, bye: Bye, now: float) -> None:
+    def sent_bye(self, peer: Peer, bye: Bye, now: float) -> None:
         """A worker leaves. A local one may do so too: it has left its decoder by then. If its
         connection has ended before this is read, it was taken for dead."""
         for death in [each for each in self._deaths if each[-1] == peer]:
             self._deaths.remove(death)
         worker, refused = self._workers.get(peer), ""
-        if worker is not None and bye.kept_from_leases:
+        if worker is not None and bye.storage_unavailable:
             refused = printable(bye.reason[:SAID])
             self.warnings.add(f"worker {worker.name} returned its leases: {bye.reason}", now)
         self.remove(peer, died=False, refused=refused)
 
     def reap_children(self) -> None:
         """Kill the processes that hang, reap those that ended, and have others started."""
-        causes = self.supervisor.look_after(self.stall_s)
+        causes = self.supervisor.supervise(self.stall_s)
         for peer, worker in list(self._workers.items()) if causes else ():
             if worker.state.local and worker.pid in causes:
                 self.remove(peer, died=True, at_work=causes[worker.pid])

@@ -42,7 +42,7 @@ _log = Log(__name__)
 # malloc retains no block above 32 MB. A larger answer would be allocated again, at half the speed.
 _LEASE_BYTES = 31 << 20
 _GROW_BYTES = 64 << 20  # of new slots in a tick: 20 ms
-_TOLD_BYTES = 64  # of a clip, besides its `SampleInfo`: three numbers
+_METADATA_BYTES = 64  # of a clip, besides its `SampleInfo`: three numbers
 _NAMED = 8  # files that changed: the last ones
 
 
@@ -69,7 +69,7 @@ class BatchLayout(NamedTuple):
     @classmethod
     def of(cls, task: Task) -> BatchLayout:
         told = info_type(task).itemsize if isinstance(task, SampleSpec) else FOUND_BYTES
-        return cls(task, task.clip_bytes, told + _TOLD_BYTES)
+        return cls(task, task.clip_bytes, told + _METADATA_BYTES)
 
 
 @dataclass(eq=False, slots=True)

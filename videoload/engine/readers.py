@@ -273,7 +273,7 @@ class StreamReaders:
         """Log the figures of an epoch if ``step`` was its last one."""
         if (step + 1) % len(self.plan):
             return
-        self._tell_of_lengths()
+        self._note_lengths()
         if _log.shows(logging.INFO):
             figures = self.record(self.source.meter.since("epoch")).stats
             _log.info("epoch %d: %s", (step + 1) // len(self.plan), figures)
@@ -282,9 +282,9 @@ class StreamReaders:
         if meter is not None:
             meter.left(number)
         if tells and not sys.is_finalizing():  # NumPy may be gone by then
-            self._tell_of_lengths()
+            self._note_lengths()
 
-    def _tell_of_lengths(self) -> None:
+    def _note_lengths(self) -> None:
         for text in self.lengths.warnings():
             _log.warning("%s", text)
 

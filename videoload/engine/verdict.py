@@ -195,7 +195,7 @@ def _full_link(workers: Sequence[WorkerRecord]) -> str:
     whose = f"{count(number, 'worker')} of {len(waiting)} hosts"
     if len(waiting) == 1:
         whose = f"host {waiting[0]}"
-    full = f"The network link from {whose} is full ({rate / 1e6:.1f} MB/s)."
+    full = f"The network link from {whose} is saturated ({rate / 1e6:.1f} MB/s)."
     return f"{full} Workers wait for it {share:.0%} of their time with a clip."
 
 

@@ -297,7 +297,7 @@ def video_stream(container: InputContainer, file: VideoFile) -> VideoStream:
     return stream
 
 
-def sound_stream(container: InputContainer, video: VideoStream) -> AudioStream | None:
+def audio_stream(container: InputContainer, video: VideoStream) -> AudioStream | None:
     """Return the audio stream that plays with a video; None: there is none. FFmpeg has no best one
     of those whose rate or channels it does not know yet."""
     best = cast("AudioStream | None", container.streams.best("audio", related=video))

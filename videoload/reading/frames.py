@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING
 
 from av.video.frame import VideoFrame
 
-from videoload.bitstreams.h264 import is_unreferenced
+from videoload.bitstreams.h264 import is_non_reference
 from videoload.reading.containers import BrokenFileError
 from videoload.reading.frame_decoder import REFUSALS, checksum
 from videoload.reading.order import FrameTable
@@ -284,7 +284,7 @@ def _needed(
         if (
             number >= until
             and (count := order.left_out(number, wanted))
-            and (codec != "h264" or is_unreferenced(memoryview(packet), extradata))
+            and (codec != "h264" or is_non_reference(memoryview(packet), extradata))
         ):
             until, begins = number + count, True
         if number >= until:

@@ -130,7 +130,7 @@ class VideoIndex(NamedTuple):
 
     @classmethod
     def from_bytes(cls, data: bytes) -> VideoIndex:
-        """Return the reverse of `to_bytes`. Raises ValueError for what it cannot have made."""
+        """Reverse `to_bytes`. Raises ValueError for what it cannot have made."""
         try:
             stored = _STORED.decode(data)
         except msgspec.MsgspecError as error:  # other code wrote it
@@ -142,7 +142,7 @@ class VideoIndex(NamedTuple):
         positions = stored.positions if stored.positions is None else _summed(stored.positions)
         starts = _summed(stored.starts.reshape(-1, 4))
         order = FrameTable(
-            stored.info.num_frames, starts, stored.ordinals, stored.sums, stored.unreferenced
+            stored.info.num_frames, starts, stored.ordinals, stored.sums, stored.non_reference
         )
         noted = None if stored.noted is None else NotedPackets(stored.noted)
         return cls(
@@ -238,7 +238,7 @@ class _Stored(NamedTuple):
     positions: Ints | None
     placed: PlacedPackets | None
     noted: Ints | None
-    unreferenced: Ints | None
+    non_reference: Ints | None
     opening: Sequence[tuple[int, int]]
 
 
@@ -348,11 +348,11 @@ def prove_index(opened: OpenedVideo, content: Content, tick: Tick) -> VideoIndex
 def _index(
     info: VideoInfo, table: PacketTable, opening: Sequence[tuple[int, int]] = ()
 ) -> VideoIndex:
-    frames, starts, ordinals, unreferenced, _ = table.pictures
+    frames, starts, ordinals, non_reference, _ = table.pictures
     firsts = starts if ordinals is None else ordinals[starts]
     rows = np.array((firsts, starts, table.times[starts], table.positions[starts])).T
     ordinals = None if ordinals is None else compact(ordinals)
-    order = FrameTable(frames, compact(rows), ordinals, unreferenced=unreferenced)
+    order = FrameTable(frames, compact(rows), ordinals, non_reference=non_reference)
     places = table.positions if table.placed is None else table.placed.positions
     positions = None if table.noted is not None else compact(places)
     info = info._replace(keys=order.keys)

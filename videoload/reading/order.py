@@ -25,7 +25,7 @@ class FrameTable:
             gives frame i.
         sums: A checksum for each frame, int64 [frames], if headers do not prove the order: then a
             frame is right if it has its checksum.
-        unreferenced: As `Pictures.non_reference`.
+        non_reference: As `Pictures.non_reference`.
         decodable: The first and the last frame that a damaged GOP still outputs, or none. It is
             found out where it is needed.
     """
@@ -36,13 +36,13 @@ class FrameTable:
         starts: Ints,
         ordinals: Ints | None = None,
         sums: Ints | None = None,
-        unreferenced: Ints | None = None,
+        non_reference: Ints | None = None,
     ) -> None:
         self.frames = frames
         self.starts = starts
         self.ordinals = ordinals
         self.sums = sums
-        self.non_reference = unreferenced
+        self.non_reference = non_reference
         self.decodable: dict[int, list[int]] = {}
         self._firsts: list[int] = starts[:, 0].tolist()
 

@@ -95,7 +95,7 @@ def _is_usual(name: bytes, body: bytearray, kinds: Sequence[bytes]) -> bool:
 
 
 def _packets(data: bytes, headers: bytes, kinds: Sequence[bytes], movi: int) -> PlainAvi | None:
-    """Return the packets that the index names. Raises what `_headers` raises."""
+    """Return the packets that the index names. Raises the errors of `_headers`."""
     stream = kinds.index(b"vids")
     names = [*chunk_names(stream)]
     names += [b"%02dwb" % number for number, kind in enumerate(kinds) if kind == b"auds"]

@@ -112,15 +112,15 @@ class Blame:
         said = [each for each in tries if not each.is_of_worker]
         sure = {each.worker for each in said if _is_sure(stream, video, each)}
         tried = {each.worker.copy for each in tries}
-        heard_of = stream.allowed(self._pool.responsive)
-        local = any(worker.copy is None for worker in heard_of)  # has the last word
+        responsive = stream.allowed(self._pool.responsive)
+        local = any(worker.copy is None for worker in responsive)  # has the last word
         is_open = len(sure) < 2 or local
         # A worker without the code may have the right file. Another copy does not condemn it.
         said_best = said or [each for each in tries if each.fault is Fault.CODE]
         may_come = is_open and self._may_others_come(said_best)
-        if all(worker.copy in tried for worker in heard_of):  # of the connected ones
+        if all(worker.copy in tried for worker in responsive):  # of the connected ones
             is_open = len({each.worker for each in said}) < 2 or local
-        may_judge = any(self._may_judge(worker, chunk) for worker in heard_of)
+        may_judge = any(self._may_judge(worker, chunk) for worker in responsive)
         all_differ = all(each.fault is Fault.COPY for each in tries)
         waits = all_differ and _is_agreed(stream, video)
         if may_come or (is_open and (may_judge or waits)):

@@ -78,24 +78,24 @@ class Roots:
     def __iter__(self) -> Iterator[str]:
         return iter(list(self._away))
 
-    def is_away(self, root: str, says: str, since: float, copy: Hashable) -> bool:
-        """This copy of it does not answer; returns whether that is new."""
+    def note_down(self, root: str, says: str, since: float, copy: Hashable) -> bool:
+        """This copy of it does not respond; returns whether that is new."""
         is_new = root not in self._away
         self._away[root] = self._away.get(root, (since, ""))[0], says, copy
         return is_new
 
     def is_silent(self, root: str, what: str, since: float, now: float, copy: Hashable) -> bool:
-        """Note that a reader waits for this file since then, as `is_away` once that is too long for
+        """Note a reader that waits for this file since then: `note_down`, once that is too long for
         a slow read, and no other can read."""
         since = max(since, self._read.get(root, since))
         if now - since < SILENT_S:
             return False
-        return self.is_away(root, f"{what} does not answer for {now - since:.0f} s", since, copy)
+        return self.note_down(root, f"{what} does not respond for {now - since:.0f} s", since, copy)
 
     def failed(self, root: str, says: str, now: float, copy: Hashable) -> bool:
-        """Note a failed try of this copy, as `is_away`."""
+        """Note a failed try of this copy, as `note_down`."""
         self._again[root, copy] = now + _AGAIN_S
-        return self.is_away(root, says, now, copy)
+        return self.note_down(root, says, now, copy)
 
     @property
     def are_paused(self) -> bool:

@@ -338,7 +338,7 @@ class Scheduler:
         of_all = () if at or self.pool.num_available else self._streams.values()
         for root in {stream.root for stream in (*at, *of_all)}:
             if not silent_s:
-                self.roots.is_away(root, says, now, copy)
+                self.roots.note_down(root, says, now, copy)
             elif self.roots.is_silent(root, says, since, now, copy):
                 self._warn_of_root(worker.id, root)
 

@@ -23,7 +23,7 @@ def fingerprint_text(fingerprint: int) -> str:
 
 
 def fingerprint_in(cell: object) -> int | None:
-    """Return the reverse of `fingerprint_text`; None for anything else."""
+    """Reverse `fingerprint_text`; None for anything else."""
     found = re.fullmatch(f"{_PRINT}([0-9a-f]{{16}})", str(cell).strip())
     return int(found[1], 16) & (1 << 63) - 1 if found else None
 

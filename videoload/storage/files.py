@@ -55,7 +55,7 @@ def identity_of(status: os.stat_result) -> bytes:
     """Return the identity of a file of this host. The inode alone is not enough: `cp -p` writes
     another content into the same one. `st_ctime_ns` then differs, which no program can set."""
     changed = status.st_mtime_ns, status.st_ctime_ns
-    inode = status.st_ino if _keeps_inodes(status.st_dev) else 0
+    inode = status.st_ino if _has_stable_inodes(status.st_dev) else 0
     return _IDENTITY.pack(status.st_size, *changed, inode)
 
 
@@ -65,7 +65,7 @@ def identity_by(version: bytes) -> bytes:
 
 
 @cache
-def _keeps_inodes(device: int) -> bool:
+def _has_stable_inodes(device: int) -> bool:
     """Return whether a file has the same inode at the next mount, as on a disk: FUSE invents
     others, and so may network and overlay file systems. (Of Btrfs the table of mounts names other
     devices: its inodes do not count.)"""

@@ -50,7 +50,7 @@ from videoload.storage.stores import (
     Part,
     RefusedError,
     UnavailableError,
-    tells_versions,
+    has_versions,
 )
 from videoload.storage.video_file import VideoFile
 
@@ -75,7 +75,7 @@ class KnownVersion:
     def __init__(self, size: int, tag: str, *, is_seen: bool) -> None:
         self.size, self.tag, self.is_seen = size, tag, is_seen
         # If the server sends no versions, a file that is requested again may be another one.
-        self.has_version = tells_versions(tag)
+        self.has_version = has_versions(tag)
         self.version = f"{size} {tag if self.has_version else secrets.token_hex()}".encode()
         self.identity = identity_by(self.version)
 
@@ -84,7 +84,7 @@ class KnownVersion:
         """Return the file of a version that was seen before; None for other versions."""
         with suppress(ValueError):
             size, _, tag = (version or b"").decode().partition(" ")
-            if tag and tag.isprintable() and tells_versions(tag) and 0 < int(size) < _MOST_BYTES:
+            if tag and tag.isprintable() and has_versions(tag) and 0 < int(size) < _MOST_BYTES:
                 return cls(int(size), tag, is_seen=False)
         return None
 

@@ -178,14 +178,14 @@ def identities_of(root: str | os.PathLike[str], paths: Iterable[str]) -> dict[st
     if not is_url(root):
         found = {path: status_of(root, path) for path in paths}
         return {path: "" if each is None else "{} {}".format(*each) for path, each in found.items()}
-    from videoload.storage.stores import tells_versions
+    from videoload.storage.stores import has_versions
 
     objects = {path: [split_path(file)[0] for file in files_of(path)] for path in paths}
     versions = versions_of(str(root), [each for files in objects.values() for each in files])
     identities = {}
     for path, files in objects.items():
         texts = [versions.get(each, b"").decode() for each in files]
-        known = all(tells_versions(text.partition(" ")[2]) for text in texts)
+        known = all(has_versions(text.partition(" ")[2]) for text in texts)
         identities[path] = ", ".join(texts) if known else ""
     return identities
 

@@ -96,7 +96,7 @@ class Contents(msgspec.Struct, frozen=True, array_like=True):
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Contents:
-        """Return the reverse of `to_bytes`. Raises ValueError for what it cannot have made."""
+        """Reverse `to_bytes`. Raises ValueError for what it cannot have made."""
         if data[:1] != _FORM:
             raise ValueError("not the members of an archive")
         try:

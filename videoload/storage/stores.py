@@ -88,7 +88,7 @@ class Store:
         """The reason why a request failed a moment ago, or gets no bytes; "" if all is well."""
         if time.monotonic() < self._said_until:
             return self._said
-        silent = f"{self.url}: it does not answer for {self.silent_s:.0f} s"
+        silent = f"{self.url}: it does not respond for {self.silent_s:.0f} s"
         return silent if self.silent_s > OBJECT_S else ""
 
     def hub(self) -> Hub:
@@ -176,7 +176,7 @@ class Store:
                 later_s = error.after_s if isinstance(error, LaterError) else 0.0
                 self._tell(error, now, now - since, later_s)
                 if failing_s > GIVE_UP_S and not others_are_given:
-                    verb, hint = "does not answer", ""
+                    verb, hint = "does not respond", ""
                     if isinstance(error, PermissionDeniedError | UnauthenticatedError):
                         verb = "refuses all requests"  # keys expire and are replaced
                         hint = "; renew the credentials of the workers"
@@ -218,7 +218,7 @@ def why(error: Exception) -> str:
     if "CERTIFICATE" in text:
         return "its certificate cannot be verified"
     if "timed out" in text or "Timeout" in text:
-        return "it does not answer in time"
+        return "it does not respond in time"
     if "redential" in text or "metadata" in text:
         return "there are no credentials for it"
     if "following redirect" in text:
@@ -450,6 +450,6 @@ def tag_of(meta: ObjectMeta) -> str:
     return f"{modified} {meta['size']}"
 
 
-def tells_versions(tag: str) -> bool:
+def has_versions(tag: str) -> bool:
     """Return whether another version of the same size would be noticed."""
     return not tag.startswith(" ")

@@ -69,7 +69,7 @@ def make_index(
             each of them.
 
     Raises:
-        VideoloadError: The index cannot be written there, or the storage does not answer.
+        VideoloadError: The index cannot be written there, or the storage does not respond.
     """
     if (root := catalog.root) is None:
         raise VideoloadError("an index needs the videos: give their root")

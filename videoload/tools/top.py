@@ -36,7 +36,7 @@ _STATES = {"decoding": "green", "idle": "dim", "silent": "red"}
 
 def run(page: str, *, every_s: float, json: bool) -> None:
     """Show it until ``q`` or Ctrl-C, or once with ``json`` or without a terminal. Raises
-    TransportError if the page does not answer at first."""
+    TransportError if the page does not respond at first."""
     record = _record(page)
     console = Console(emoji=False)
     if json:

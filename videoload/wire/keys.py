@@ -128,7 +128,7 @@ class KeyAuthenticator:
     changes. ``tell`` is called with a line for the log, for each attempt with another key too.
 
     Attributes:
-        turned_away: How many connection attempts with other keys there were.
+        rejected: How many connection attempts with other keys there were.
     """
 
     def __init__(

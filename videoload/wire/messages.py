@@ -219,7 +219,7 @@ class Bye(_Shown, tag_field="type", tag="bye"):
     """The sender leaves, or does not know the other side."""
 
     reason: _Text
-    kept_from_leases: bool = False  # a worker leaves for a while: it cannot decode now
+    storage_unavailable: bool = False  # a worker leaves for a while: it cannot decode now
 
 
 FromWorker = Hello | Result | Failed | Heartbeat | Bye

@@ -10,7 +10,7 @@ import ctypes
 
 from videoload.activity import Activity
 
-COUNTED = ("clips", "failures", "decode_seconds", "trainers", "refused", "turned_away")
+COUNTED = ("clips", "failures", "decode_seconds", "trainers", "refused", "rejected")
 
 
 class Counters(ctypes.Structure):
@@ -46,7 +46,7 @@ class Counters(ctypes.Structure):
         ("lease", ctypes.c_int64), ("stall_s", ctypes.c_double),
         ("clips", ctypes.c_int64), ("failures", ctypes.c_int64),
         ("decode_seconds", ctypes.c_double), ("trainers", ctypes.c_int64),
-        ("refused", ctypes.c_int64), ("turned_away", ctypes.c_int64),
+        ("refused", ctypes.c_int64), ("rejected", ctypes.c_int64),
     )  # fmt: skip
 
     @property

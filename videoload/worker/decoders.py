@@ -59,7 +59,7 @@ class Decoders:
         for decoder in self._by_root.values():
             decoder.rest()
 
-    def storage_says(self) -> str:
+    def storage_error(self) -> str:
         """The error of a storage while a reader waits for bytes; "" if there is none."""
         decoders = self._by_root.values() if self.fetches else ()
         return next(filter(None, (decoder.storage.failure_reason for decoder in decoders)), "")

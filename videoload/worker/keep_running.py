@@ -43,7 +43,7 @@ def families(state: State) -> Iterable[Metric]:
     }
     trainers = max((each["trainers"] for each in state.counted.values()), default=0.0)
     refused, away = (
-        sum(each[name] for each in state.counted.values()) for name in ("refused", "turned_away")
+        sum(each[name] for each in state.counted.values()) for name in ("refused", "rejected")
     )
     for name, text, value in (
         ("clips_total", "Clips decoded.", total["clips"]),
@@ -77,7 +77,7 @@ def unready(state: State, now: float) -> str:
         return "the storage refuses the videos; see the log"
     if any(each["trainers"] for each in children):
         return ""
-    if any(each["turned_away"] for each in children):
+    if any(each["rejected"] for each in children):
         return "a trainer rejects this host; see the log"
     return "" if now - state.served > UNSERVED_S else "searching for a trainer"
 
@@ -118,7 +118,7 @@ def keep_running(
         supervisor.start(workers, settings)
         while not stopped_by:
             _wait(supervisor.watched())
-            supervisor.look_after(stall_s)
+            supervisor.supervise(stall_s)
             state = state_of(supervisor, state)
         _log.info("received %s; stopping the workers", signal.Signals(stopped_by[0]).name)
     finally:

@@ -62,7 +62,7 @@ def serve(
 
 
 def _looked_at(root: str, folders: CacheDirectories) -> str:
-    """Return the root as workers take it. A folder that does not answer is theirs to wait for:
+    """Return the root as workers take it. A folder that does not respond is theirs to wait for:
     their trainers hear of that. Raises VideoloadError."""
 
     def look() -> Path | str:

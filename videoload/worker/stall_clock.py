@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-SILENT_S = 5.0  # a storage that does not answer for so long is named
+SILENT_S = 5.0  # a storage that does not respond for so long is named
 IMPORT_S = 60.0  # an import of the user's module may be silent for so much longer than a decoder
 
 

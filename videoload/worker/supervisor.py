@@ -2,7 +2,7 @@
 
 The supervisor waits for nothing. It returns one socket for each child: the socket becomes readable
 when the child ends, and writable when pending messages for the child can be sent. Its caller polls
-these sockets and calls `look_after`.
+these sockets and calls `supervise`.
 
 A child that is killed or crashes is replaced at once. A child that ends before it could work is
 replaced after a pause. If no child is left that ever worked, this is given up: see `Restarts`.
@@ -198,7 +198,7 @@ class Supervisor:
             if child.pid == pid:
                 child.process.kill()
 
-    def look_after(self, stall_s: float) -> dict[int, int]:
+    def supervise(self, stall_s: float) -> dict[int, int]:
         """Send pending messages, kill the children that hang, and replace those that have ended,
         now or in a later call. To be called again and again. Returns the lease that may have ended
         each of them (0: none), by its process id. ``stall_s``: how long one may make no progress

@@ -169,7 +169,7 @@ class TrainerConnection:
                 self._pause()
             elif now - self._greeted > WELCOME_S:
                 if now > self._warn_at:
-                    self._warn_unreachable(now, "does not answer; still trying")
+                    self._warn_unreachable(now, "does not respond; still trying")
                 self._hang_up()
         elif now - self._heard > _SILENCE_BEATS * self._beat_s and not self.leases:
             _log.warning("trainer %s does not respond; reconnecting", self._label)
@@ -202,7 +202,7 @@ class TrainerConnection:
         """Return all leases, for other workers, and reconnect after a pause."""
         level = logging.INFO if self._settings.token else logging.WARNING  # that trainer logs it
         _log.log(level, "trainer %s: its leases are handed back: %s", self._label, reason)
-        self.say(Bye(reason, kept_from_leases=True))
+        self.say(Bye(reason, storage_unavailable=True))
         self._pause(drain=True)
         self._warn_at = self._paused_until + UNREACHABLE_S  # it was reached
 
@@ -470,7 +470,7 @@ class _Name:
             return
         if now - self._looked_up >= (_RESOLVE_AGAIN_S if all_there else _RESOLVE_S):
             self._looked_up = now
-            # A daemon: the exit does not wait for a resolver that does not answer.
+            # A daemon: the exit does not wait for a resolver that does not respond.
             self._thread = threading.Thread(target=self._look_up_name, name="resolver", daemon=True)
             self._thread.start()
 

@@ -157,7 +157,7 @@ class Worker:
             self._decoders.begin()
         self._serving = serving
         self.counters.trainers = len(serving)
-        self.counters.turned_away = sum(trainer.rejected for trainer in self._trainers)
+        self.counters.rejected = sum(trainer.rejected for trainer in self._trainers)
         if self.stop_reason is not None:
             raise Stopped(self.stop_reason)
         if self._channel is not None and self._channel.fileno() in ready:
@@ -260,7 +260,7 @@ class Worker:
         self._trainers.say(self._beat(Activity.FUNCTION))
 
     def _beat(self, at: Activity = Activity.IDLE) -> Beat:
-        says = self._decoders.storage_says()
+        says = self._decoders.storage_error()
         self.counters.refused = bool(says) or self._refused is not None
         return Beat(at, says)
 

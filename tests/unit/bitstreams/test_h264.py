@@ -24,7 +24,7 @@ from tests.support.bitstreams import (
     usability,
 )
 from tests.support.waiting import SECOND
-from videoload.bitstreams.h264 import is_unreferenced
+from videoload.bitstreams.h264 import is_non_reference
 from videoload.bitstreams.proofs import prove
 
 IDR, SLICE = h264_slice(idr=True), h264_slice(1, 2)
@@ -150,27 +150,27 @@ def test_frames_may_be_interlaced_but_a_field_is_no_frame() -> None:
 
 @pytest.mark.parametrize("has_lengths", [False, True])
 def test_a_picture_is_unreferenced_if_each_of_its_slices_says_so(has_lengths: bool) -> None:
-    unreferenced = h264_slice(1, 2, reference=False)
+    non_reference = h264_slice(1, 2, reference=False)
     later = h264_slice(1, 2, reference=False, first_macroblock=9) + PAYLOAD
     filler = b"\x0c\xff\x80"
 
     def found(*units: bytes) -> bool:
         if has_lengths:
-            return is_unreferenced(avcc(*units), avc_configuration(sps()))
-        return is_unreferenced(annex_b(*units), annex_b(sps(), PPS))
+            return is_non_reference(avcc(*units), avc_configuration(sps()))
+        return is_non_reference(annex_b(*units), annex_b(sps(), PPS))
 
-    assert found(unreferenced)
-    assert found(DELIMITER, unreferenced, later, later, filler)
+    assert found(non_reference)
+    assert found(DELIMITER, non_reference, later, later, filler)
     for units in (
         (SLICE,),
         (IDR,),
         (DELIMITER,),
         (),
-        (unreferenced, later, h264_slice(1, 2, first_macroblock=9)),
-        (unreferenced, unreferenced),  # two pictures
+        (non_reference, later, h264_slice(1, 2, first_macroblock=9)),
+        (non_reference, non_reference),  # two pictures
         (later,),  # it has no first slice
-        (SEI, unreferenced),  # what a message says may concern others
-        (unreferenced, later, PPS),
+        (SEI, non_reference),  # what a message says may concern others
+        (non_reference, later, PPS),
     ):
         assert not found(*units)
 

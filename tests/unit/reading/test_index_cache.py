@@ -84,7 +84,7 @@ def test_an_index_survives_as_bytes(
     info = VideoInfo(frames, fps, size, 2 * size, 3, mirrored=mirrored, times=times)
     order = FrameTable(
         frames, draw.integers(0, 2**62, (starts, 4)), sums=draw.integers(0, 2**32, frames),
-        unreferenced=None if is_referenced else np.arange(frames, dtype=np.uint8) % 2,
+        non_reference=None if is_referenced else np.arange(frames, dtype=np.uint8) % 2,
     )  # fmt: skip
     again = VideoIndex.from_bytes(VideoIndex(info, order).to_bytes())
     assert again.info == info._replace(keys=order.keys)

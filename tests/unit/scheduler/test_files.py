@@ -143,7 +143,7 @@ def test_two_workers_that_have_the_right_file_condemn_it() -> None:
 # The trainer cannot read its own file
 
 EIO = UnreadableError("0.avi", "cannot be read: Input/output error")
-AWAY = StorageError("s3://bucket does not answer for 30 s")
+AWAY = StorageError("s3://bucket does not respond for 30 s")
 
 
 def unread(desk: Desk, seconds: float, error: VideoloadError) -> int:

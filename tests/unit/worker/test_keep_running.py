@@ -8,7 +8,7 @@ def counts(
 ) -> dict[str, float]:
     return {
         "clips": clips, "failures": 1, "decode_seconds": clips / 10, "trainers": trainers,
-        "refused": refused, "turned_away": away,
+        "refused": refused, "rejected": away,
     }  # fmt: skip
 
 
@@ -40,7 +40,7 @@ def test_a_supervisor_that_hangs_or_has_no_process_is_an_ailment() -> None:
 
 def test_a_host_is_ready_if_it_serves_a_trainer_or_none_is_there_and_none_refuses_it() -> None:
     serves, alone, away = ({7: counts(1, trainers=n)} for n in (1, 0, 0))
-    away[7]["turned_away"] = 1
+    away[7]["rejected"] = 1
     for since_s, waits in ((0, True), (UNSERVED_S + 1, False)):
         assert unready(State(100.0, serves, served=100.0 - since_s), 100.0) == ""
         assert bool(unready(State(100.0, alone, served=100.0 - since_s), 100.0)) is waits

@@ -58,7 +58,7 @@ def test_a_child_without_progress_is_killed_unless_it_waits_for_its_storage(
         now += 0.25
         other.counters.turns += 1
         hung.counters.looks += looks
-        causes = supervisor.look_after(30)
+        causes = supervisor.supervise(30)
     assert now == (pytest.approx(after_s, abs=1) if after_s else 100)
     assert [*causes.values()] == [lease] * bool(after_s)
     for child in supervisor.children:
