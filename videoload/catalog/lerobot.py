@@ -87,6 +87,11 @@ def read_episodes(
     tables = Tables(root)
     info = _checked_info(tables)
     seen = _cameras(tables.root, info.features, cameras)
+    if not isinstance(deltas or {}, Mapping):
+        raise CatalogError(
+            "delta_timestamps must be a dict of columns, as {'action': [0, 0.1]}, got "
+            f"{deltas!r:.80}"
+        )
     offsets = {name: _offsets(name, wanted, info) for name, wanted in (deltas or {}).items()}
     found = _episode_rows(tables, seen, episodes)
     numbers = found[_EPISODE]
@@ -197,9 +202,8 @@ def _offsets(name: str, seconds: Sequence[float], info: _Info) -> list[int]:
             f"delta_timestamps are not for the camera {name!r}: give its ClipSpec offsets="
         )
     if name not in info.columns or name in _NEVER_TARGETS:
-        raise CatalogError(
-            f"delta_timestamps names {name!r}, which is not one of {[*info.columns]}"
-        )
+        usable = [each for each in info.columns if each not in _NEVER_TARGETS]
+        raise CatalogError(f"delta_timestamps names {name!r}, which is not one of {usable}")
     try:
         steps = np.asarray(seconds, np.float64) * info.fps
     except (TypeError, ValueError):

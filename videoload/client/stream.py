@@ -268,7 +268,7 @@ class Stream(Generic[C]):
                 "batch_frames="
             )
             raise VideoloadError(
-                f"this state is another stream's: its {what} is {state.get(what)}, and this "
+                f"this state belongs to another stream: its {what} is {state.get(what)}, and this "
                 f"stream's is {own[what]}; videos, labels, clip spec and options must be equal"
                 + ("" if state.get("world") == own["world"] else ranks)
             )

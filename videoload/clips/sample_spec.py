@@ -369,7 +369,10 @@ def sample_spec(
     shuffled stream are sampled at random. Raises SpecError."""
     if parts is None:
         if isinstance(given, Mapping):
-            raise SpecError("a dict of specs needs a multi-file catalog: use Catalog.side_by_side")
+            raise SpecError(
+                "a sample of this catalog has one file: give a ClipSpec, not a dict; a dict is for "
+                "Catalog.side_by_side"
+            )
         parts, given = SampleParts(("",)), {"": given}
     names = f"the catalog has the parts {', '.join(parts.names)}"
     if not isinstance(given, Mapping):

@@ -121,6 +121,13 @@ def test_what_cannot_be_used_is_left_out_and_named(
         Catalog.from_lerobot(root, {"x": [0.0]})
 
 
+@pytest.mark.parametrize("deltas", [{"timestamp": [0.0]}, {"task_index": [0.0]}, [0.0, 0.1]])
+def test_delta_timestamps_that_cannot_be_used_name_what_can(root: Path, deltas: Any) -> None:
+    with pytest.raises(CatalogError, match="action") as raised:
+        Catalog.from_lerobot(root, deltas)
+    assert str(raised.value).count("task_index") <= ("task_index" in deltas)
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [
