@@ -87,7 +87,7 @@ class Deployment:
         is one address."""
         word = str(value)
         for name, setting in VARIABLES.items():
-            word = re.sub(rf"\$\{{{name}:[^}}]*\}}", setting, word)
+            word = re.sub(rf"\$\{{{name}:[-?][^}}]*\}}", setting, word)
         word = re.sub(r"\$\{\w+:[-?+]([^}]*)\}", r"\1", word)
         word = re.sub(r"tcp://[\w.]+:\d+", self._address, word)
         paths = r"(?<![\w/])/(?=videos|keys|models|tmp|frames)"
