@@ -264,8 +264,8 @@ class Stream(Generic[C]):
             what = differs[0]
             ranks = (
                 f"; {state.get('world')} ranks become {own['world']} only where ranks times "
-                "batch_size stays the same, with drop_remainder and without mixtures, balance= and "
-                "batch_frames="
+                "batch_size stays the same, with drop_remainder=True and without mixtures, "
+                "balance= and batch_frames="
             )
             raise VideoloadError(
                 f"this state belongs to another stream: its {what} is {state.get(what)}, and this "

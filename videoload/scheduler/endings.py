@@ -51,7 +51,7 @@ def of_clip(decision: Decision) -> VideoloadError:
 
 def of_root(says: str, seconds: float) -> VideoloadError:
     """Return the error of a root that no worker has read for so long, which ``says`` why."""
-    return StorageError(f"{says}; no worker has read a video for {seconds:g} s since")
+    return StorageError(f"{says}; no worker has read a video for {seconds:g} s")
 
 
 def of_plan(step: int, cause: Exception) -> VideoloadError:
