@@ -5,13 +5,13 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
+from tests.support.provenances import KNOWN, PROVENANCES
 
 from tests.support.limits import limited_files
 from videoload.errors import VideoloadError
 from videoload.tools.journal import Journal, Provenance
 
 JOB = {"hop": "8", "seed": "1"}
-KNOWN = Provenance("a model", 5)
 
 
 @contextmanager
@@ -82,17 +82,7 @@ def test_a_disk_that_is_full_in_the_middle_of_a_line_takes_no_other_line_along(
         assert [*again.rows] == ["1", "3"]
 
 
-@pytest.mark.parametrize(
-    ("provenance", "is_same"),
-    [
-        (KNOWN, True),
-        (Provenance("a model"), True),  # the file cannot be read now
-        (Provenance("another", 5), False),
-        (Provenance(None, 5), False),
-        (Provenance("a model", 6), False),
-        (Provenance("a model", 5, "a box"), False),
-    ],
-)
+@pytest.mark.parametrize(("provenance", "is_same"), PROVENANCES)
 def test_a_row_counts_if_its_code_and_its_file_are_the_same(
     provenance: Provenance, is_same: bool, tmp_path: Path
 ) -> None:

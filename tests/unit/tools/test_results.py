@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 
 from tests.support.limits import limited_files
+from tests.support.provenances import KNOWN, PROVENANCES
 from videoload.catalog.catalog import Catalog
 from videoload.errors import SpecError, VideoloadError
 from videoload.tools.journal import Provenance
 from videoload.tools.predict_windows import FileScores
 from videoload.tools.results import TABLE_HEAD, Results, WindowTable, row_names
 
-HOW, TABLE, KNOWN = {"hop": "8"}, WindowTable(1, ("x", "y")), Provenance("a model", 5)
+HOW, TABLE = {"hop": "8"}, WindowTable(1, ("x", "y"))
 NAMES = [f"{row}.avi" for row in range(4)]
 PLACES = {"table": "all.csv", "tables": "each", "arrays": "npy"}
 
@@ -132,17 +133,7 @@ def test_results_of_another_spec_are_refused_by_what_differs(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("places", ["table", "tables arrays"])
-@pytest.mark.parametrize(
-    ("provenance", "is_same"),
-    [
-        (KNOWN, True),
-        (Provenance("a model"), True),  # the file cannot be read now
-        (Provenance("another", 5), False),
-        (Provenance(None, 5), False),
-        (Provenance("a model", 6), False),
-        (Provenance("a model", 5, "a box"), False),
-    ],
-)
+@pytest.mark.parametrize(("provenance", "is_same"), PROVENANCES)
 def test_a_row_of_another_model_or_file_or_box_is_done_again(
     places: str, provenance: Provenance, is_same: bool, tmp_path: Path
 ) -> None:
