@@ -5,9 +5,9 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
-from tests.support.provenances import KNOWN, PROVENANCES
 
 from tests.support.limits import limited_files
+from tests.support.provenances import KNOWN, PROVENANCES
 from videoload.errors import VideoloadError
 from videoload.tools.journal import Journal, Provenance
 
