@@ -9,7 +9,7 @@ answered. They alone determine what happens next (`Blame.decide`), and which wor
     --------------------------------------------------------  --------------------------------------
     none                                                      RETRY
     its file cannot be read, for less than a minute           RETRY, after a pause (see `files`)
-    ... for a minute                                          BAD
+    ... for a minute in which its root responds               BAD
     a local worker reports a failure                          BAD; END if it was the user's function
                                                               or a file of many was rewritten
     another worker reports one, and there is a candidate,     RETRY: one with another copy of the
@@ -57,7 +57,7 @@ from typing import NamedTuple
 
 from videoload.activity import Activity
 from videoload.errors import Fault
-from videoload.scheduler.files import UNREAD_S
+from videoload.scheduler.files import UNREAD_S, Roots
 from videoload.scheduler.pool import WorkerPool
 from videoload.scheduler.records import Attempt, Chunk, Lease, Stream, Worker
 
@@ -91,8 +91,8 @@ RETRY = Decision(Next.RETRY)
 class Blame:
     """What the tries of a clip mean. It changes nothing."""
 
-    def __init__(self, pool: WorkerPool) -> None:
-        self._pool = pool
+    def __init__(self, pool: WorkerPool, roots: Roots) -> None:
+        self._pool, self._roots = pool, roots
 
     def decide(self, chunk: Chunk) -> Decision:
         """Return the verdict on the attempts of a chunk of one clip."""
@@ -101,8 +101,9 @@ class Blame:
         if not (said := chunk.reported_failures):
             return RETRY
         if unread := [each for each in said if each.fault is Fault.UNREAD]:
-            path = chunk.stream.path_of(chunk.samples[0].video)
-            lasts_s = chunk.stream.unread.lasts_s(path, self._pool.now)
+            stream, now = chunk.stream, self._pool.now
+            path = stream.path_of(chunk.samples[0].video)
+            lasts_s = stream.unread.lasts_s(path, now, self._roots.away_s(stream.root, now))
             return RETRY if lasts_s < UNREAD_S else believed(unread[0])
         return self._weigh(chunk, said)
 

@@ -37,28 +37,31 @@ _AGAIN_S, _MAX_AGAIN_S = 0.5, 8.0  # before a file that could not be read is tri
 
 class UnreadableFiles:
     """The files of one stream that cannot be read now, by any worker or row: one record by path.
-    Each is tried again, after pauses that grow with the time since its first failure."""
+    Each is tried again, after pauses that grow with the time since its first failure. How long it
+    cannot be read is counted while its root responds: a root that does not says nothing about its
+    files. ``away_s`` is `Roots.away_s`."""
 
     def __init__(self) -> None:
-        self._since: dict[str, float] = {}
+        self._since: dict[str, tuple[float, float]] = {}  # and `Roots.away_s` by then
         self._again: dict[str, float] = {}
 
     def __bool__(self) -> bool:
         return bool(self._since)
 
-    def failed(self, path: str, now: float) -> float:
+    def failed(self, path: str, now: float, away_s: float) -> float:
         """Note that it could not be read; return for how long it cannot be read."""
-        since_s = now - self._since.setdefault(path, now)
-        self._again[path] = now + min(max(since_s, _AGAIN_S), _MAX_AGAIN_S)
-        return since_s
+        since, _ = self._since.setdefault(path, (now, away_s))
+        self._again[path] = now + min(max(now - since, _AGAIN_S), _MAX_AGAIN_S)
+        return self.lasts_s(path, now, away_s)
 
     def may_try(self, path: str, now: float) -> bool:
         """Return whether to try it now."""
         return now >= self._again.get(path, now)
 
-    def lasts_s(self, path: str, now: float) -> float:
+    def lasts_s(self, path: str, now: float, away_s: float) -> float:
         """For how long it cannot be read; 0 if it can."""
-        return now - self._since.get(path, now)
+        since, away_before_s = self._since.get(path, (now, away_s))
+        return now - since - (away_s - away_before_s)
 
     def was_read(self, path: str) -> None:
         """Note that it was read."""
@@ -74,6 +77,8 @@ class Roots:
         self._away: dict[str, tuple[float, str, Hashable]] = {}  # and the copy
         self._again: dict[tuple[str, Hashable], float] = {}
         self._read: dict[str, float] = {}  # when a read succeeded, or there was no reader
+        self._absent: dict[str, float] = {}  # since when, until any report about one of its files
+        self._absent_s: dict[str, float] = {}  # before that, in all
 
     def __iter__(self) -> Iterator[str]:
         return iter(list(self._away))
@@ -82,6 +87,7 @@ class Roots:
         """This copy of it does not respond; returns whether that is new."""
         is_new = root not in self._away
         self._away[root] = self._away.get(root, (since, ""))[0], says, copy
+        self._absent.setdefault(root, since)
         return is_new
 
     def is_silent(self, root: str, what: str, since: float, now: float, copy: Hashable) -> bool:
@@ -106,8 +112,18 @@ class Roots:
         """Return whether to try a copy of it now."""
         return not self._again or now >= self._again.get((root, copy), now)
 
+    def responded(self, root: str, now: float) -> None:
+        """It is there, whether or not a file of it can be read."""
+        if (since := self._absent.pop(root, None)) is not None:
+            self._absent_s[root] = self._absent_s.get(root, 0.0) + _absence_s(since, now)
+
+    def away_s(self, root: str, now: float) -> float:
+        """For how long it did not respond, in all."""
+        return self._absent_s.get(root, 0.0) + _absence_s(self._absent.get(root, now), now)
+
     def was_read(self, root: str, copy: Hashable, now: float) -> None:
         """A read worked."""
+        self.responded(root, now)
         self._read[root] = now
         self._away.pop(root, None)
         self._again.pop((root, copy), None)
@@ -119,6 +135,7 @@ class Roots:
 
     def forget(self, root: str, now: float) -> None:
         """Delete a root without readers."""
+        self.responded(root, now)
         self._read[root] = now
         self._away.pop(root, None)
         self._again = {at: until for at, until in self._again.items() if at[0] != root}
@@ -126,6 +143,12 @@ class Roots:
     def failure_of(self, root: str) -> tuple[float, str] | None:
         """Return since when it does not respond, and its error; None if it does."""
         return None if (found := self._away.get(root)) is None else found[:2]
+
+
+def _absence_s(since: float, now: float) -> float:
+    """Return how long a root did not respond since then. A shorter time may be a pause of workers
+    that can read it, while another one has lost its storage."""
+    return max(0.0, now - since - _MAX_AGAIN_S)
 
 
 class FileState(IntEnum):

@@ -87,7 +87,7 @@ class Scheduler:
         self.pool = WorkerPool(credit=credit, stall_s=stall_s, silence_s=silence_s)
         self._streams: dict[int, Stream] = {}
         self._readers: dict[int, Reader] = {}  # of all streams
-        self._blame = Blame(self.pool)
+        self._blame = Blame(self.pool, self.roots)
         self._offering = Offering(self._streams, self.pool, self.roots, self._blame)
         self._lease_ids = count(1)
         self._handlers: dict[type, Callable[[Any], bool]] = {
@@ -295,9 +295,11 @@ class Scheduler:
         if isinstance(error, RewrittenError):
             self._end(stream, error)
             return
-        lasts_s = stream.unread.failed(stream.path_of(video), self.pool.now)
         if isinstance(error, StorageError):
             self.roots.failed(stream.root, str(error), self.pool.now, None)
+        else:
+            self.roots.responded(stream.root, self.pool.now)
+        lasts_s = self._is_unread(stream, video)
         if isinstance(error, StorageError) or lasts_s < UNREAD_S:
             files.ask_later(video)
         elif before := files.expected(video):  # it was read before
@@ -306,6 +308,11 @@ class Scheduler:
             files.identified(video, 0)  # if nothing is left to replace it, workers may try it
             reason = error.reason if isinstance(error, VideoError) else str(error)
             self._condemn_video(stream, video, reason)
+
+    def _is_unread(self, stream: Stream, video: int) -> float:
+        """Note that a file could not be read; return for how long it cannot be read."""
+        now = self.pool.now
+        return stream.unread.failed(stream.path_of(video), now, self.roots.away_s(stream.root, now))
 
     def _condemn_video(self, stream: Stream, video: int, reason: str) -> None:
         """A video is bad, in whichever open batches it is."""
@@ -502,7 +509,10 @@ class Scheduler:
                 self._outbox.append(Warn(lease.worker.id, f"{event.reason}; retrying"))
             if was_owed:
                 lease.chunk.requeue_if_abandoned()
-        elif was_owed:
+            return True
+        if event.fault is not Fault.CODE:  # it read something
+            self.roots.responded(lease.chunk.stream.root, self.pool.now)
+        if was_owed:
             said = Attempt(lease.worker, event.fault, event.reason, event.file, self.pool.now)
             self._said(lease.chunk, event.at, said)
         return True
@@ -525,9 +535,8 @@ class Scheduler:
         elif said.fault is Fault.CODE:
             self._count_mistake(said)
         elif said.fault is Fault.UNREAD:
-            path = stream.path_of(video)
-            stream.unread.failed(path, self.pool.now)
-            why = f"{named(path)} {said.reason}; retrying"
+            self._is_unread(stream, video)
+            why = f"{named(stream.path_of(video))} {said.reason}; retrying"
             self._outbox.append(Warn(said.worker.id, why))
         one = chunk.single_out(at)
         one.note([*one.attempts, said])

@@ -690,6 +690,44 @@ def test_a_file_that_workers_cannot_read_now_is_tried_again_for_a_minute(
     assert all(not worker.mistakes for worker in desk.workers.values())
 
 
+@pytest.mark.parametrize("unread_s", [1, 30])
+def test_a_file_that_cannot_be_read_as_its_root_goes_away_is_not_bad_when_that_is_back(
+    unread_s: float,
+) -> None:
+    desk = Desk(remote("a", copy="1"), credit=1, batch=1, steps=1)
+    unread_for(desk, unread_s, "a")
+    tries = 0
+    for _ in range(round(90 / TICK_S)):
+        for lease in desk.granted:
+            desk.fail_lease(lease, fault=Fault.AWAY, reason="the root is empty")
+            tries += 1
+        desk.wait(TICK_S, "a")
+    assert tries > 60, "it is tried again all the time"
+    assert desk.bad == []
+    unread_for(desk, 9, "a")
+    assert desk.bad == [], "the other files of the root may come first"
+    while not desk.granted:
+        desk.wait(TICK_S, "a")
+    desk.answer("a")
+    assert (desk.bad, desk.steps()) == ([], [0])
+
+
+@pytest.mark.parametrize("fault", [Fault.AWAY, Fault.VIDEO])
+def test_a_file_that_cannot_be_read_is_bad_after_a_minute_in_which_its_root_is_there(
+    fault: Fault,
+) -> None:
+    """One worker has no storage, or the wrong file. The other one shows that the root is there."""
+    desk = Desk(remote("a", copy="1"), remote("b", copy="2"), credit=1, batch=1, steps=1)
+    while not desk.bad:
+        assert desk.now < 20 * 60, "it is never bad"
+        for lease in desk.granted:
+            desk.fail_lease(lease, fault=Fault.UNREAD if lease.worker == "a" else fault)
+        desk.wait(TICK_S, "a", "b")
+    assert desk.now >= 60
+    desk.answer_all()
+    assert desk.steps() == [0]
+
+
 @pytest.mark.parametrize("breaks", [False, True])
 def test_what_can_be_read_again_is_decoded_or_bad_at_once(breaks: bool) -> None:
     desk = Desk(local("A"), batch=1, steps=1)

@@ -258,12 +258,12 @@ def test_a_file_that_was_read_before_stays_what_it_was_if_it_cannot_be_read_agai
 
 def test_a_file_that_was_read_is_tried_at_once() -> None:
     files = UnreadableFiles()
-    assert [files.failed("a", now) for now in (5, 7)] == [0, 2]
+    assert [files.failed("a", now, away_s=1) for now in (5, 7)] == [0, 2]
     assert [files.may_try("a", now) for now in (8.9, 9)] == [False, True]
-    files.failed("a", 9)
+    assert files.failed("a", 9, away_s=4) == 1, "without the time in which its root did not respond"
     files.was_read("a")
     assert files.may_try("a", 9)
-    assert files.lasts_s("a", 99) == 0
+    assert files.lasts_s("a", 99, away_s=4) == 0
 
 
 # The trainer has none
