@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from videoload.client.stream import Stream, readers_of
+from videoload.client.stream import Stream
 from videoload.errors import SpecError
 from videoload.frameworks import torch_batches
 
@@ -34,8 +34,7 @@ class _Batches:
 
     def __iter__(self) -> Iterator[tuple[Any, ...]]:
         """Read the next epoch, as described in `videoload.torch.batches`."""
-        readers = readers_of(self._stream)
-        return torch_batches.batches(readers, self._device, self._finish, info=self._info)
+        return torch_batches.batches(self._stream, self._device, self._finish, info=self._info)
 
     def __next__(self) -> NoReturn:
         """Raise a SpecError that explains how to take one batch."""
@@ -111,7 +110,7 @@ def batches(
             f"vl.torch.batches takes a stream, got a {type(stream).__name__}: give "
             "client.stream(catalog, clip, batch_size)"
         )
-    finish = torch_batches.finishing(readers_of(stream).spec, layout, dtype, mean, std)
+    finish = torch_batches.finishing(stream.spec, layout, dtype, mean, std)
     return _Batches(stream, device, finish, info=info)
 
 

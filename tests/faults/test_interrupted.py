@@ -14,7 +14,6 @@ from tests.support.digests import digests
 from tests.support.videos import Videos
 from tests.support.waiting import SECOND, wait_until
 from videoload import Client, ClipSpec, Stream, decode_serially
-from videoload.client.stream import readers_of
 from videoload.engine import open_streams, readers
 from videoload.wire import slots
 
@@ -72,7 +71,7 @@ def test_ctrl_c_between_any_two_steps_of_a_reader_loses_no_slot(
             pass
         gc.collect()
         assert at > 30, "places were seen"
-        loans = readers_of(source).source.loans  # a tick finds those whose end was interrupted
+        loans = source.source.loans  # a tick finds those whose end was interrupted
         wait_until(lambda: not loans, 60 * SECOND, "no slot is lent any more")
         copied = source.stats().copied
         got: list[str] = []

@@ -42,7 +42,7 @@ from videoload.clips.tasks import Count, FoundT_co, Report, Task, TaskOfFiles, f
 from videoload.engine.engine import Engine
 from videoload.engine.meter import Meter
 from videoload.engine.open_streams import BatchLayout, OpenStream
-from videoload.engine.readers import StreamReaders, results
+from videoload.engine.readers import results
 from videoload.engine.stats import WorkerStats
 from videoload.errors import SpecError, VideoError, WorkerError
 from videoload.host import cores
@@ -202,7 +202,7 @@ class Client:
             folders=self._folders,
             storage_timeout_s=storage_timeout_s and real("storage_timeout_s", storage_timeout_s, 0),
         )
-        self._open: list[weakref.ref[StreamReaders]] = []
+        self._open: list[weakref.ref[Stream[Any]]] = []
         scrapes: list[MetricsPort] = []
         # It also runs when the interpreter ends, so no worker outlives a script without `with`.
         self._finalizer = weakref.finalize(self, _end, self._engine, scrapes)
@@ -313,10 +313,10 @@ class Client:
         source = self._open_stream(catalog, spec, plan, own, slots=slots, code=code)
         for rows, others in seen:
             source.use_files_of(others, rows)
-        readers = StreamReaders(self._engine, source, own, self.close)
+        stream: Stream[Any] = Stream(self._engine, source, own, self.close)
         self._open[:] = [each for each in self._open if each() is not None]
-        self._open.append(weakref.ref(readers))
-        return Stream(readers)
+        self._open.append(weakref.ref(stream))
+        return stream
 
     def run(
         self, task: TaskOfFiles[FoundT_co], rows: Catalog
@@ -497,8 +497,8 @@ class Client:
         """
         self._finalizer()
         for each in list(self._open):
-            if (readers := each()) is not None:
-                readers.closed()
+            if (stream := each()) is not None:
+                stream.closed()
 
     def __enter__(self) -> Client:
         return self

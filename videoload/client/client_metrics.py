@@ -6,11 +6,12 @@ from __future__ import annotations
 import time
 import weakref
 from collections.abc import Iterable
+from typing import Any
 
 from videoload.client.live_page import LivePage
+from videoload.client.stream import Stream
 from videoload.engine import metrics
 from videoload.engine.engine import Engine
-from videoload.engine.readers import StreamReaders
 from videoload.errors import VideoloadError
 from videoload.wire.metrics_port import Metric, MetricsPort, address_of
 
@@ -18,15 +19,15 @@ _HEALTHY_S = 5.0  # The I/O thread takes a turn within milliseconds.
 
 
 def serve_metrics(
-    port: int | str, engine: Engine, open_: list[weakref.ref[StreamReaders]], token: str | None
+    port: int | str, engine: Engine, open_: list[weakref.ref[Stream[Any]]], token: str | None
 ) -> MetricsPort:
     """Serve the figures of a client and its live page, without a reference to it."""
     began_s = time.time()
 
     def collect() -> Iterable[Metric]:
-        found = [readers for each in list(open_) if (readers := each()) is not None]
+        found = [stream for each in list(open_) if (stream := each()) is not None]
         return metrics.families(
-            [readers.record(metrics.WINDOW_S) for readers in found],
+            [stream.record(metrics.WINDOW_S) for stream in found],
             engine.worker_stats(),
             began_s=began_s,
             gone=engine.membership.departed,

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from videoload.client.contact_sheet import check_drawable, marked, rows_of
 from videoload.client.page import picture
-from videoload.engine.readers import StreamReaders
+from videoload.engine.readers import ReadableStream
 from videoload.errors import SpecError, named
 from videoload.plan.batches import BatchWithInfo
 
@@ -31,22 +31,22 @@ class _Clip(NamedTuple):
 class LastBatch:
     """Copies the next batch after each request, and no other."""
 
-    def __init__(self, readers: StreamReaders) -> None:
-        self._readers, self._why_not = ref(readers), ""
+    def __init__(self, stream: ReadableStream) -> None:
+        self._stream, self._why_not = ref(stream), ""
         self._clips: list[_Clip] = []
         self._made: list[dict[str, Any]] = []
         self._again_at = -math.inf
         try:
-            check_drawable(readers.spec)
+            check_drawable(stream.spec)
         except SpecError as error:
             self._why_not = str(error)
 
     def shown(self) -> dict[str, Any]:
         """Return pictures of the batch that was handed over after the last call, for a page."""
-        readers = self._readers()
-        if readers is not None and not self._why_not and time.monotonic() >= self._again_at:
+        stream = self._stream()
+        if stream is not None and not self._why_not and time.monotonic() >= self._again_at:
             self._again_at = time.monotonic() + _EVERY_S
-            readers.look = self._take
+            stream.look = self._take
         if self._clips:
             self._made = [{**words, "src": picture(pixels)} for pixels, words in self._clips]
             self._clips = []
@@ -54,11 +54,11 @@ class LastBatch:
 
     def _take(self, batch: BatchWithInfo) -> None:
         """Copy the batch, some 100 kB, in the trainer's thread."""
-        readers = self._readers()
-        if readers is None:
+        stream = self._stream()
+        if stream is None:
             return
         clips = []
-        for row in islice(rows_of(batch, readers.catalog, readers.spec), _CLIPS):
+        for row in islice(rows_of(batch, stream.catalog, stream.spec), _CLIPS):
             every = max(1, max(row.pictures.shape[1:3]) // _SIDE)
             which = np.linspace(
                 0, len(row.pictures) - 1, min(_FRAMES, len(row.pictures)), dtype=int

@@ -19,8 +19,8 @@ from weakref import WeakKeyDictionary, ref
 
 from videoload.client.last_batch import LastBatch
 from videoload.client.page import as_json, page
+from videoload.client.stream import Stream
 from videoload.engine.engine import Engine
-from videoload.engine.readers import StreamReaders
 from videoload.engine.snapshots import ClientRecord, packed, without_paths
 from videoload.wire.addresses import is_local
 from videoload.wire.metrics_port import Answer
@@ -34,7 +34,7 @@ class LivePage:
     """Answers the requests of the page, and of ``videoload top``."""
 
     def __init__(
-        self, engine: Engine, open_: list[ref[StreamReaders]], host: str, token: str | None
+        self, engine: Engine, open_: list[ref[Stream[Any]]], host: str, token: str | None
     ) -> None:
         """``host`` is what the port listens on. ``open_``: the streams."""
         self._engine, self._open = engine, open_
@@ -42,7 +42,7 @@ class LivePage:
         # The trainer creates few answers, for any number of requests.
         self._lock, self._again_at = threading.Lock(), -math.inf
         self._record: ClientRecord | None = None
-        self._batches: WeakKeyDictionary[StreamReaders, LastBatch] = WeakKeyDictionary()
+        self._batches: WeakKeyDictionary[Stream[Any], LastBatch] = WeakKeyDictionary()
 
     def shows(self) -> Mapping[str, Callable[[Mapping[str, Any]], Answer]]:
         """Return the content by path."""
@@ -77,12 +77,12 @@ class LivePage:
         """Return pictures of the last batch of each stream."""
         if not sees_all:
             return Answer(as_json([]), _JSON)
-        found = [readers for each in list(self._open) if (readers := each()) is not None]
+        found = [stream for each in list(self._open) if (stream := each()) is not None]
         with self._lock:
-            for readers in found:
-                if readers not in self._batches:
-                    self._batches[readers] = LastBatch(readers)
-            return Answer(as_json([self._batches[readers].shown() for readers in found]), _JSON)
+            for stream in found:
+                if stream not in self._batches:
+                    self._batches[stream] = LastBatch(stream)
+            return Answer(as_json([self._batches[stream].shown() for stream in found]), _JSON)
 
 
 def may_see_all(request: Mapping[str, Any], token: str | None, *, is_local: bool) -> bool | None:

@@ -23,7 +23,7 @@ from weakref import WeakValueDictionary, finalize
 import keras
 
 from videoload.arguments import whole
-from videoload.client.stream import Stream, readers_of
+from videoload.client.stream import Stream
 from videoload.errors import SpecError, VideoloadError
 from videoload.plan.identity import Identity
 from videoload.plan.options import check_numbered
@@ -71,11 +71,11 @@ class Position(keras.callbacks.Callback):  # type: ignore[misc]  # Keras has no 
         self._every = whole("every", every)
         check_numbered(stream.options, "a position")
         self._folder = Path(folder)
-        self._stream, self._readers = stream, readers_of(stream)
+        self._stream = stream
         self._stop = stop or Event()
         self._file = self._folder / "position.json"
         self._unfinished = self._folder / "unfinished.keras"
-        self._identity = self._readers.identity
+        self._identity = self._stream.identity
         self.batches = 0
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
@@ -87,7 +87,7 @@ class Position(keras.callbacks.Callback):  # type: ignore[misc]  # Keras has no 
         if saved is not None:
             self.batches, copies = _read(self._file, saved, self._identity)
             try:
-                self._readers.use_copies(copies)
+                self._stream.use_copies(copies)
             except ValueError:
                 raise VideoloadError(f"{self._file} is damaged: use another folder") from None
         self._saved = self._epoch_began = self._fitted = self.batches
@@ -192,7 +192,7 @@ class Position(keras.callbacks.Callback):  # type: ignore[misc]  # Keras has no 
         # The file gets the name of a model only when it is complete.
         values = {
             "batches": self.batches, "stream": self._identity.settings,
-            "copies": self._readers.copies,
+            "copies": self._stream.copies,
         }  # fmt: skip
         content = json.dumps(values).encode() + b"\n"
         try:

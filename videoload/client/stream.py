@@ -6,16 +6,14 @@ import copy
 import math
 import os
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Generic, Literal, NoReturn, overload
+from typing import TYPE_CHECKING, Generic, Literal, NoReturn, overload
 
 from videoload.arguments import real, whole
-from videoload.catalog.catalog import Catalog
-from videoload.engine.readers import StreamReaders
+from videoload.engine.readers import ReadableStream
 from videoload.engine.stats import StreamStats
 from videoload.errors import BadVideo, SpecError, VideoloadError
 from videoload.plan.batches import Batch, BatchWithInfo, C, with_digest
 from videoload.plan.epoch_cursor import EpochCursor
-from videoload.plan.options import CheckedOptions
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -30,7 +28,7 @@ NO_COPY = (
 )
 
 
-class Stream(Generic[C]):
+class Stream(ReadableStream, Generic[C]):
     """An endless sequence of batches, ``len(stream)`` per epoch. Created by `Client.stream`.
 
     Examples:
@@ -57,20 +55,9 @@ class Stream(Generic[C]):
             them.
     """
 
-    def __init__(self, readers: StreamReaders) -> None:
-        """Use `Client.stream` to create streams.
-
-        Args:
-            readers: The readers of the stream.
-        """
-        self._readers = readers
-        self.options: CheckedOptions = readers.options
-        self.catalog: Catalog = readers.catalog
-        self.clip: Any = readers.spec.given
-
     def __len__(self) -> int:
         """Return batches per epoch, the same number on all ranks of ``shard``."""
-        return len(self._readers.plan)
+        return len(self.plan)
 
     def __iter__(self) -> Iterator[Batch[C]]:
         """Read the next epoch.
@@ -142,11 +129,11 @@ class Stream(Generic[C]):
             ClosedError: The client is closed.
         """
         if start_step is None and epochs is None:
-            own = self._readers.cursor.begin()
-            batches = self._readers.read(own.steps, info=info, follows=True, taken=own.taken)
+            own = self.cursor.begin()
+            batches = self.read(own.steps, info=info, follows=True, taken=own.taken)
         else:
-            steps = self._readers.plan.steps(start_step or 0, epochs)
-            batches = self._readers.read(steps, info=info)
+            steps = self.plan.steps(start_step or 0, epochs)
+            batches = self.read(steps, info=info)
         # `map`, since the variable of a loop here would hold the batch's slot.
         return map(with_digest, batches) if info else batches
 
@@ -188,11 +175,11 @@ class Stream(Generic[C]):
         """
         from videoload.frameworks.tfdata import dataset
 
-        cursor = self._readers.cursor
+        cursor = self.cursor
         if start_step is not None or epochs is not None:
-            steps = self._readers.plan.steps(start_step or 0, epochs)
+            steps = self.plan.steps(start_step or 0, epochs)
             cursor = EpochCursor(len(self), steps.start, len(steps))
-        return dataset(self._readers, cursor, info=info)
+        return dataset(self, cursor, info=info)
 
     def sequence(self) -> StreamSequence:
         """Return one epoch of the stream as a ``keras.utils.PyDataset``: ``len(it)`` batches,
@@ -216,7 +203,7 @@ class Stream(Generic[C]):
         """
         from videoload.frameworks.sequence import StreamSequence
 
-        return StreamSequence(self._readers)
+        return StreamSequence(self)
 
     def state_dict(self) -> dict[str, int | str]:
         """Return the position of the last pass over the stream, by the protocol of torchdata.
@@ -232,9 +219,9 @@ class Stream(Generic[C]):
             JSON.
         """
         return {
-            "step": self._readers.cursor.step, "fingerprint": self.fingerprint,
-            "world": self.options["shard"][1], "copies": self._readers.copies,
-            "all_ranks": self._readers.identity.of_all_ranks,
+            "step": self.cursor.step, "fingerprint": self.fingerprint,
+            "world": self.options["shard"][1], "copies": self.copies,
+            "all_ranks": self.identity.of_all_ranks,
         }  # fmt: skip
 
     def load_state_dict(self, state: Mapping[str, int | str]) -> None:
@@ -273,12 +260,12 @@ class Stream(Generic[C]):
                 + ("" if state.get("world") == own["world"] else ranks)
             )
         if (step := whole("step", state.get("step"), 0)) % len(self):
-            self._readers.plan.check_resume(step)
+            self.plan.check_resume(step)
         try:
-            self._readers.use_copies(str(state.get("copies", "")))
+            self.use_copies(str(state.get("copies", "")))
         except ValueError as error:
             raise VideoloadError(f"this state is damaged: {error}") from None
-        self._readers.cursor.go_to(step)
+        self.cursor.go_to(step)
 
     def preview(
         self, path: str | os.PathLike[str], batches: int = 1, *, start_step: int = 0
@@ -303,30 +290,30 @@ class Stream(Generic[C]):
         """
         from videoload.client import contact_sheet
 
-        spec = self._readers.spec
+        spec = self.spec
         contact_sheet.check(os.fspath(path), spec)
         start = whole("start_step", start_step, 0)
         stop = start + whole("batches", batches)
-        shown = self._readers.read(range(start, stop), counts=False, info=True)
+        shown = self.read(range(start, stop), counts=False, info=True)
         contact_sheet.save(os.fspath(path), shown, self.catalog, spec)
 
     @property
     def fingerprint(self) -> str:
         """64 bits in hex that are equal on all ranks that agree on the videos, the labels, the clip
         spec, the source of its functions, and every option but ``shard``."""
-        return self._readers.identity.fingerprint
+        return self.identity.fingerprint
 
     @property
     def quarantine(self) -> list[BadVideo]:
         """The videos that could not be decoded so far, each once: `BadVideo` (path, reason)."""
-        return self._readers.source.state.quarantine.videos
+        return self.source.state.quarantine.videos
 
     @property
     def changed(self) -> list[str]:
         """The files that were replaced while this stream ran, or since the catalog's scan, each
         once: paths relative to its root. The new versions are used, so a second run has other
         batches."""
-        return list(self._readers.source.changed.copy())  # it may grow meanwhile
+        return list(self.source.changed.copy())  # it may grow meanwhile
 
     @property
     def error(self) -> VideoloadError | None:
@@ -340,7 +327,7 @@ class Stream(Generic[C]):
             except Exception as error:
                 raise stream.error or error from None
         """
-        return copy.copy(self._readers.error)  # A raised error holds the frames of its consumer.
+        return copy.copy(self._error)  # A raised error holds the frames of its consumer.
 
     def stats(self, window_s: float | None = None, *, since_last: bool = False) -> StreamStats:
         """Return statistics of the stream.
@@ -362,8 +349,8 @@ class Stream(Generic[C]):
         """
         window_s = math.inf if window_s is None else real("window_s", window_s, 0.001)
         if since_last:
-            window_s = min(window_s, self._readers.source.meter.since("stats"))
-        return self._readers.record(window_s).stats
+            window_s = min(window_s, self.source.meter.since("stats"))
+        return self.record(window_s).stats
 
     def __getitem__(self, index: object) -> NoReturn:
         raise TypeError(
@@ -376,10 +363,5 @@ class Stream(Generic[C]):
 
     def __repr__(self) -> str:
         of = self.options["batch_size"] or f"{self.options['batch_frames']} frames"
-        shape = self._readers.spec.shape
+        shape = self.spec.shape
         return f"Stream({len(self)} batches of {of}, clips {shape}, {self.catalog!r})"
-
-
-def readers_of(stream: Stream[Any]) -> StreamReaders:
-    """Return the readers of a stream, for the other packages of videoload."""
-    return stream._readers

@@ -19,6 +19,7 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
+from videoload.catalog.catalog import Catalog
 from videoload.clips.sample_spec import SampleSpec
 from videoload.engine.engine import Engine
 from videoload.engine.meter import Meter
@@ -31,6 +32,7 @@ from videoload.plan.batches import Batch, BatchWithInfo, collate
 from videoload.plan.epoch_cursor import EpochCursor
 from videoload.plan.identity import Identity
 from videoload.plan.options import CheckedOptions
+from videoload.plan.plan import Plan
 from videoload.plan.windows import Lengths
 from videoload.scheduler.commands import Ready
 from videoload.wire.slots import aligned_copy
@@ -46,18 +48,15 @@ _PEEK = 2  # Batches that are read only to look at a stream: Keras takes two.
 _ENDLESS = 1 << 40  # steps: passes continue in the next epochs
 
 
-class StreamReaders:
-    """The readers of one stream. The stream lives as long as this object.
+class ReadableStream:
+    """A stream as frameworks and tools read it; `client.Stream` adds what a script calls. The
+    stream lives as long as this object.
 
     Attributes:
         source: The stream, as the I/O thread has it.
-        plan: Its batches.
-        options: Their source.
-        catalog: Its rows.
-        spec: Its clips; the native size is known.
-        look: Called once with the next batch that is handed over, and its BatchInfo.
-        error: What ended the last reading, or None.
+        options: Its options, by their names in `Client.stream`.
         cursor: Which epoch the next pass has.
+        look: Called once with the next batch that is handed over, and its BatchInfo.
         close_client: Ends this stream and all others of its client, which this holds.
     """
 
@@ -68,24 +67,42 @@ class StreamReaders:
         options: CheckedOptions,
         close_client: Callable[[], None],
     ) -> None:
-        self.close_client = close_client
+        self.source, self.close_client = source, close_client
+        self.options = options
+        self.cursor = EpochCursor(len(self.plan), ranks=options["shard"][1])
+        self.look: Callable[[BatchWithInfo], None] | None = None
         self._engine = engine
-        self.source = source
+        self._lengths = Lengths(source.catalog, source.spec)
         self._begun: set[int] = set()  # Steps from which more than a peek was read.
         self._warned = False
         self._when_closed: list[weakref.WeakMethod[Callable[[], None]]] = []
-        self.plan, self.options = source.state.plan, options
-        self.catalog, self.spec = source.catalog, source.spec
-        self.lengths = Lengths(source.catalog, source.spec)
-        self.cursor = EpochCursor(len(self.plan), ranks=options["shard"][1])
         # By its next step: the reader of the last pass that reached its end.
         self._resting: dict[int, Reading] = {}
-        self.look: Callable[[BatchWithInfo], None] | None = None
-        self.error: VideoloadError | None = None
+        self._error: VideoloadError | None = None  # that ended the last reading
         engine.post_about(source, lambda: engine.streams.add(source))
         weakref.finalize(
             self, engine.post_about, source, lambda: engine.streams.drop(source)
         ).atexit = False
+
+    @property
+    def plan(self) -> Plan:
+        """Its batches."""
+        return self.source.state.plan
+
+    @property
+    def spec(self) -> SampleSpec:
+        """Its clips; the native size is known."""
+        return self.source.spec
+
+    @property
+    def clip(self) -> Any:
+        """Its clips, as a script names them: `ClipSpec`, or a dict of them."""
+        return self.spec.given
+
+    @property
+    def catalog(self) -> Catalog:
+        """Its videos and labels."""
+        return self.source.catalog
 
     @property
     def copies(self) -> str:
@@ -128,7 +145,7 @@ class StreamReaders:
         its batch is yielded, also for an empty batch, which is not. Raises what ended the stream.
         """
         engine, source = self._engine, self.source
-        goes_on, over, self.error = follows and self.options["ordered"], False, None
+        goes_on, over, self._error = follows and self.options["ordered"], False, None
         reading = self._reading(steps, goes_on=goes_on)
         queue, number = reading.queue, reading.id
         meter = source.meter if counts else None
@@ -166,7 +183,7 @@ class StreamReaders:
             over = True  # the caller may not request one more than the last
             raise
         except VideoloadError as error:
-            self.error = copy.copy(error)
+            self._error = copy.copy(error)
             raise
         finally:
             if over and goes_on and reading.next == steps.stop:
@@ -210,7 +227,7 @@ class StreamReaders:
         spec = cast("SampleSpec", self.source.layout_of(batch.samples[0]).task)
         look, self.look = self.look, None
         made = collate(
-            batch.step, batch.samples, self.catalog, spec, rows, batch.info, self.lengths,
+            batch.step, batch.samples, self.catalog, spec, rows, batch.info, self._lengths,
             info=info or look is not None,
         )  # fmt: skip
         if look is not None and len(made) == 3:
@@ -285,7 +302,7 @@ class StreamReaders:
             self._note_lengths()
 
     def _note_lengths(self) -> None:
-        for text in self.lengths.warnings():
+        for text in self._lengths.warnings():
             _log.warning("%s", text)
 
     # The end

@@ -20,7 +20,7 @@ from collections.abc import Generator
 from types import FrameType
 from typing import Any
 
-from videoload.engine.readers import StreamReaders
+from videoload.engine.readers import ReadableStream
 from videoload.errors import ClosedError, SpecError, VideoloadError
 from videoload.frameworks import tfdata
 from videoload.plan.batches import Batch, BatchWithInfo
@@ -43,25 +43,25 @@ class StreamSequence(keras.utils.PyDataset):  # type: ignore[misc]  # Keras has 
     advances to the next epoch, if three batches were requested, or all.
     """
 
-    def __init__(self, readers: StreamReaders) -> None:
+    def __init__(self, stream: ReadableStream) -> None:
         super().__init__()
-        check_numbered(readers.options, "a sequence")
-        if len(readers.plan.sizes) > 1:
+        check_numbered(stream.options, "a sequence")
+        if len(stream.plan.sizes) > 1:
             raise SpecError(
                 "a sequence needs batches of one shape, as Keras looks at the first two alone: use "
                 "dataset(), or give one length and one size"
             )
-        self._cursor = readers.cursor
+        self._cursor = stream.cursor
         self._pass = self._begin()
-        self._readers: StreamReaders | None = readers
-        readers.when_closed(self._let_go)
+        self._stream: ReadableStream | None = stream
+        stream.when_closed(self._let_go)
         self._lock = threading.Lock()  # Keras may use several threads.
         self._reader: Generator[BatchWithInfo, None, None] | None = None
         self._next = self._stop = -1  # The step that follows, and the one at which `_reader` ends.
         self._given: set[int] = set()  # The steps that were requested in this epoch.
         self._idle: tfdata.Idle | None = None
         if keras.config.backend() == "tensorflow":
-            tfdata.expect_reader(readers)
+            tfdata.expect_reader(stream)
 
     def __len__(self) -> int:
         """Return batches of an epoch."""
@@ -74,8 +74,8 @@ class StreamSequence(keras.utils.PyDataset):  # type: ignore[misc]  # Keras has 
 
     def __getitem__(self, index: int) -> Batch:
         """Batch number ``index`` of the epoch: (clips, labels). Raises what the stream raises."""
-        if self._readers is not None:
-            self._readers.check_process()  # before the lock, which another thread may have held
+        if self._stream is not None:
+            self._stream.check_process()  # before the lock, which another thread may have held
         with self._lock:
             step = self._pass.steps[index]  # raises IndexError
             if self._reader is None or step != self._next:
@@ -119,12 +119,12 @@ class StreamSequence(keras.utils.PyDataset):  # type: ignore[misc]  # Keras has 
     def _seek(self, step: int, *, follows: bool) -> None:
         """Read from ``step`` on, or only ``step`` unless it ``follows`` the step before it."""
         self._close()
-        if self._readers is None:
+        if self._stream is None:
             raise ClosedError("the client is closed")
         # TensorFlow's iterators release memory only while something calls it: see `tfdata`.
         self._idle = tfdata.Idle() if keras.config.backend() == "tensorflow" else None
         self._stop = step + (_ENDLESS if follows else 1)
-        self._reader = self._readers.read(range(step, self._stop), self._idle)
+        self._reader = self._stream.read(range(step, self._stop), self._idle)
 
     def _weaken(self, caller: FrameType) -> None:
         """Have the adapter that calls hold this object by a weak reference. Meanwhile `fit`,
@@ -139,7 +139,7 @@ class StreamSequence(keras.utils.PyDataset):  # type: ignore[misc]  # Keras has 
                 holder.py_dataset = weakref.proxy(self)
 
     def _let_go(self) -> None:
-        self._reader = self._readers = None
+        self._reader = self._stream = None
 
     def _close(self) -> None:
         if self._reader is not None:

@@ -42,7 +42,7 @@ from videoload.catalog.joining import file_rows
 from videoload.catalog.targets import shapes
 from videoload.clips.sample_info import info_type
 from videoload.clips.sample_spec import SampleSpec, frames_shape, with_shape
-from videoload.engine.readers import StreamReaders
+from videoload.engine.readers import ReadableStream
 from videoload.errors import ClosedError, VideoloadError
 from videoload.frameworks.interrupts import INTERRUPTS
 from videoload.frameworks.python_datasets import PythonDatasets, itself
@@ -63,10 +63,10 @@ _BEGINS_ANEW = (
     "epochs of the dataset. Leave it out of dataset(), and each epoch of fit is the next one"
 )
 
-_read_here: weakref.WeakSet[StreamReaders] = weakref.WeakSet()  # TensorFlow may be reading these.
+_read_here: weakref.WeakSet[ReadableStream] = weakref.WeakSet()  # TensorFlow may be reading these.
 
 
-def dataset(readers: StreamReaders, cursor: EpochCursor, *, info: bool = False) -> tf.data.Dataset:
+def dataset(stream: ReadableStream, cursor: EpochCursor, *, info: bool = False) -> tf.data.Dataset:
     """Return the dataset of `Stream.dataset`: each iteration is one of the ``cursor``. The dataset
     holds a reference to the stream."""
     try:
@@ -77,16 +77,16 @@ def dataset(readers: StreamReaders, cursor: EpochCursor, *, info: bool = False) 
             "backend, use stream.sequence()"
         ) from None
 
-    readers.check_process()  # TensorFlow itself hangs in a forked process
+    stream.check_process()  # TensorFlow itself hangs in a forked process
     steps = cursor.begin().steps
-    skips = readers.options["on_error"] == "skip"
-    expect_reader(readers)
-    reading = _Reading(readers, cursor, info=info)
-    are_whole = readers.options["drop_remainder"] is True and not skips
+    skips = stream.options["on_error"] == "skip"
+    expect_reader(stream)
+    reading = _Reading(stream, cursor, info=info)
+    are_whole = stream.options["drop_remainder"] is True and not skips
     # Batches of several shapes: what they differ in is None.
     kinds = [
-        _signature(readers, with_shape(readers.spec, shape), rows if are_whole else None, info)
-        for shape, rows in readers.plan.sizes.items()
+        _signature(stream, with_shape(stream.spec, shape), rows if are_whole else None, info)
+        for shape, rows in stream.plan.sizes.items()
     ]
     signature = tf.nest.map_structure(
         lambda one, *others: one.most_specific_common_supertype(others), *kinds
@@ -102,11 +102,11 @@ def dataset(readers: StreamReaders, cursor: EpochCursor, *, info: bool = False) 
     once = python.generator([], reading.begin, itself, reading.end, number).take(1)
     # AutoGraph would convert this function, and may leave the files that it writes for that.
     made = once.flat_map(tf.autograph.experimental.do_not_convert(iteration))
-    made.readers, made.functions = readers, python  # They live as long as the dataset.
+    made.stream, made.functions = stream, python  # They live as long as the dataset.
     if tf.inside_function():  # It forgets the dataset as soon as it is traced.
         reading.functions = python
     # Not in the middle of an epoch that a state was loaded for: the later ones are longer.
-    if not skips and len(steps) == (len(readers.plan) if cursor.length is None else cursor.length):
+    if not skips and len(steps) == (len(stream.plan) if cursor.length is None else cursor.length):
         made = made.apply(tf.data.experimental.assert_cardinality(len(steps)))
     options = tf.data.Options()
     options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
@@ -133,8 +133,8 @@ class _Reading:
     methods, so only the dataset holds the stream and the graphs.
     """
 
-    def __init__(self, readers: StreamReaders, cursor: EpochCursor, *, info: bool) -> None:
-        self._readers = weakref.ref(readers)
+    def __init__(self, stream: ReadableStream, cursor: EpochCursor, *, info: bool) -> None:
+        self._stream = weakref.ref(stream)
         self._cursor = cursor
         self._info = info
         self._first = cursor.start
@@ -146,14 +146,14 @@ class _Reading:
 
     def begin(self) -> int:
         """Begin an iteration. Returns its number."""
-        readers, own = self._readers_now(), self._cursor.begin()
+        stream, own = self._stream_now(), self._cursor.begin()
         number, idle = next(self._numbers), Idle()
-        batches = readers.read(
+        batches = stream.read(
             own.steps, idle, info=self._info, pauses=True,
             follows=self._cursor.length is None, taken=own.taken,
         )  # fmt: skip
         self._iterations[number] = _Iteration(batches, idle)
-        epochs = -(-(self._cursor.length or 0) // len(readers.plan))
+        epochs = -(-(self._cursor.length or 0) // len(stream.plan))
         if epochs > 1 and own.steps.start > self._first and not self._warned:
             self._warned = True
             _log.warning(_BEGINS_ANEW, epochs)
@@ -187,10 +187,10 @@ class _Reading:
         """Raise the error that ended the iteration, if one did. Called after the last batch."""
         raise self._errors.pop(int(number), StopIteration())
 
-    def _readers_now(self) -> StreamReaders:
-        if (readers := self._readers()) is None:
+    def _stream_now(self) -> ReadableStream:
+        if (stream := self._stream()) is None:
             raise ClosedError("neither the dataset nor its stream is referenced any more")
-        return readers
+        return stream
 
 
 class Idle:
@@ -209,14 +209,14 @@ class Idle:
             raise ClosedError("interrupted by Ctrl-C")
 
 
-def expect_reader(readers: StreamReaders) -> None:
+def expect_reader(stream: ReadableStream) -> None:
     """Note that a thread of TensorFlow may read the stream from now on."""
     INTERRUPTS.listen()
-    _read_here.add(readers)
+    _read_here.add(stream)
 
 
 def _signature(
-    readers: StreamReaders, spec: SampleSpec, rows: int | None, info: bool
+    stream: ReadableStream, spec: SampleSpec, rows: int | None, info: bool
 ) -> tuple[Any, ...]:
     """Return the shapes and types of a batch of such samples, as nested tf.TensorSpec: those of a
     batch of one, of which nothing is known."""
@@ -231,10 +231,10 @@ def _signature(
     def of_array(array: Any) -> Any:
         return declared((array.shape[1:], "str" if array.dtype.hasobject else array.dtype))
 
-    known, targets = np.zeros(1, info_type(spec)), readers.catalog.targets
+    known, targets = np.zeros(1, info_type(spec)), stream.catalog.targets
     known["num_frames"], known["duration_s"], known["display_aspect_ratio"] = -1, np.nan, np.nan
-    pixels, catalog = np.zeros((1, spec.clip_bytes), np.uint8), file_rows(readers.catalog)
-    one, lengths = Sample(0, 0, 0, 0, 0, 0), Lengths(catalog, readers.spec)
+    pixels, catalog = np.zeros((1, spec.clip_bytes), np.uint8), file_rows(stream.catalog)
+    one, lengths = Sample(0, 0, 0, 0, 0, 0), Lengths(catalog, stream.spec)
     clips, _, *more = collate(0, [one], catalog, spec, pixels, known, lengths, info=info)
     kind: Any = ((), "int64") if targets is None else shapes(targets, frames_shape(spec))
     found = [tf.nest.map_structure(of_array, each) for each in (clips, *map(_as_dict, more))]
@@ -253,8 +253,8 @@ def _as_dict(info: BatchInfo) -> dict[str, Any]:
 @atexit.register
 def _leave_python() -> None:
     """Close what TensorFlow may be reading, and wait until its threads have left Python."""
-    for readers in list(_read_here):
-        readers.close_client()
+    for stream in list(_read_here):
+        stream.close_client()
     deadline = time.monotonic() + _LEAVE_S
     quiet = 0  # Checks in a row that found no thread inside.
     while quiet < 3 and time.monotonic() < deadline:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from videoload.clips.clip_spec import pixel_format
 from videoload.clips.sample_spec import SampleSpec
-from videoload.engine.readers import StreamReaders
+from videoload.engine.readers import ReadableStream
 from videoload.errors import SpecError, VideoloadError
 from videoload.frameworks import yuv
 from videoload.logs import Log
@@ -37,15 +37,15 @@ _log = Log(__name__)
 
 
 def batches(
-    readers: StreamReaders, where: torch.device | str | None, finish: Finish, *, info: bool
+    stream: ReadableStream, where: torch.device | str | None, finish: Finish, *, info: bool
 ) -> Iterator[tuple[Any, ...]]:
     """Yield the next epoch, on a device; None: the CPU."""
     import torch
 
     device = torch.device("cpu" if where is None else where)
-    own = readers.cursor.begin()
+    own = stream.cursor.begin()
     read: deque[int] = deque()
-    made = _counted(readers.read(own.steps, info=info, follows=True, taken=read.append), read)
+    made = _counted(stream.read(own.steps, info=info, follows=True, taken=read.append), read)
     if device.type == "cuda":
         copies = _Copies(device)
         copied = one_ahead(made, copies.begin, copies.end)
@@ -58,7 +58,7 @@ def batches(
         del clips
         yield finished, *rest
         del finished, rest  # they would hold the batch's slot
-        readers.check_process()  # a copy to a GPU is a batch ahead
+        stream.check_process()  # a copy to a GPU is a batch ahead
     for step in read:  # empty batches at the end
         own.taken(step)
 

@@ -20,7 +20,6 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TimeRemaining
 
 from videoload import Catalog, Client, ClipSpec, Stream
 from videoload.arguments import suggests, whole
-from videoload.client.stream import readers_of
 from videoload.clips.clip_spec import crops_of, dense_hop, hop_seconds, varies_by
 from videoload.clips.rows import Video
 from videoload.errors import BadVideo, SpecError, TooManyBadVideos, named
@@ -241,7 +240,7 @@ class _Scoring:
 
     def _batches(self, steps: range) -> Iterator[tuple[npt.NDArray[Any], BatchInfo]]:
         try:
-            for clips, _, info in readers_of(self._stream).read(steps, info=True):
+            for clips, _, info in self._stream.read(steps, info=True):
                 yield clips, info
         except TooManyBadVideos:  # all of them
             pass
@@ -268,11 +267,11 @@ class _Scoring:
 def _settings(stream: Stream, average: Average | None) -> dict[str, str]:
     """Return the settings that determine a row's results, besides the model and the file."""
     spec = {field.name: repr(getattr(stream.clip, field.name)) for field in fields(ClipSpec)}
-    return {**spec, "average": repr(average), "code": repr(readers_of(stream).source.code)}
+    return {**spec, "average": repr(average), "code": repr(stream.source.code)}
 
 
 def _why(stream: Stream, row: int, video: Video) -> str:
-    reasons = readers_of(stream).source.state.quarantine.reasons
+    reasons = stream.source.state.quarantine.reasons
     reason = reasons.get(row, "some windows cannot be decoded")
     segment = segment_of(video)
     return f"segment {segment[1:]}: {reason}" if segment else reason
