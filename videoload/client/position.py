@@ -43,6 +43,10 @@ class Position(keras.callbacks.Callback):  # type: ignore[misc]  # Keras has no 
     at the end of a ``fit``. The file with the number is replaced last and in one step, so at any
     moment it names a complete model. While a position exists, no other process can use its folder.
 
+    An epoch's end is saved only after its validation and after all callbacks' ``on_epoch_end``. If
+    the process is killed before, the resumed ``fit`` repeats the epoch's last batches, validates
+    the epoch, and calls all callbacks.
+
     Args:
         folder: Folder of ``position.json`` and the model. It is created if it does not exist.
         stream: The stream that the model is trained on.
@@ -169,8 +173,10 @@ class Position(keras.callbacks.Callback):  # type: ignore[misc]  # Keras has no 
             raise VideoloadError(f"{self._folder}: {error.strerror}") from None
 
     def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
-        """Keras counts the batches of an epoch from here."""
+        """Keras counts the batches of an epoch from here. Save the end of the one before, if it is
+        time: it is validated now, and every callback knows of it."""
         self._epoch_began = self._fitted
+        self._save_if_due()
 
     def on_train_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:
         """Count the batch, and save when it is time."""
@@ -179,13 +185,17 @@ class Position(keras.callbacks.Callback):  # type: ignore[misc]  # Keras has no 
         self.batches = self._fitted = self._epoch_began + batch + at_once
         if self._stop.is_set():
             self.model.stop_training = True
-        elif self.batches - self._saved >= self._every:
-            self._save()
+        elif self.batches % len(self._stream):
+            self._save_if_due()
 
     def on_train_end(self, logs: dict[str, Any] | None = None) -> None:
         """Save if any batch was trained on since the last saving."""
         self.batches = self._fitted
         if self.batches != self._saved:  # Otherwise this model is saved already.
+            self._save()
+
+    def _save_if_due(self) -> None:
+        if self.batches - self._saved >= self._every:
             self._save()
 
     def _save(self) -> None:

@@ -139,6 +139,25 @@ def test_the_rest_of_an_epoch_comes_first_and_then_whole_epochs(
     assert seen(loaded, again, 5) == list(range(20, 25))
 
 
+def test_an_epoch_is_over_once_it_is_validated_and_all_callbacks_have_seen_its_end(
+    build: Build, tmp_path: Path
+) -> None:
+    import keras
+
+    model, events = build(), []
+
+    def ended(epoch: int, logs: Any) -> None:
+        events.append((epoch, sorted(logs), vl.keras.Position(tmp_path, fake()).batches))
+
+    last = keras.callbacks.LambdaCallback(on_epoch_end=ended)
+    position = vl.keras.Position(tmp_path, fake(), every=1)
+    for part in position.remaining(2):
+        check = fake().dataset(0, 1)
+        model.fit(**part, validation_data=check, callbacks=[position, last], verbose=0)
+    assert events == [(0, ["loss", "val_loss"], 4), (1, ["loss", "val_loss"], 9)]
+    assert vl.keras.Position(tmp_path, fake()).batches == 10
+
+
 def test_a_training_that_stops_early_has_no_second_part(build: Build, tmp_path: Path) -> None:
     import keras
 
