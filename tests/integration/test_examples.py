@@ -4,7 +4,6 @@ import csv
 import os
 import re
 import signal
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -90,10 +89,30 @@ def test_two_ranks_that_are_killed_end_with_the_weights_of_two_that_are_not(
         assert torch.equal(weights, killed["net"][name]), name
 
 
+# Beginnings of a script that dies at the end of an epoch: in its validation, between the callbacks
+# that see its end, and within the saving of the best model.
+DEATHS = (
+    "keras.callbacks.CSVLogger.on_test_begin = lambda *_, **__: os._exit(9)",
+    """
+logged = keras.callbacks.CSVLogger.on_epoch_end
+keras.callbacks.CSVLogger.on_epoch_end = lambda *given: (logged(*given), os._exit(9))
+""",
+    """
+save = keras.Model.save
+def die(model, path):
+    save(model, path)
+    if path == "run/new.keras":
+        os.truncate(path, 500)
+        os._exit(9)
+keras.Model.save = die
+""",
+)
+
+
 @needs_tensorflow
-def test_the_best_model_of_a_killed_training_stays(programs: Programs, tmp_path: Path) -> None:
-    if find_spec("pandas") is None:
-        pytest.skip("pandas is not installed")
+def test_a_training_killed_wherever_keeps_its_best_model_and_validates_each_epoch(
+    programs: Programs, tmp_path: Path
+) -> None:
     lines = []
     for number in range(30):
         path = f"ucf101/{number % 3}/v_a_g{number // 3:02}_c{number}.avi"
@@ -103,27 +122,40 @@ def test_the_best_model_of_a_killed_training_stays(programs: Programs, tmp_path:
     (tmp_path / "testlist01.txt").write_text("".join(lines[:3]))
     (tmp_path / "classInd.txt").write_text("1 0\n2 1\n3 2\n")
     script(tmp_path, "mixed_precision")
+    run = tmp_path / "run"
 
-    def start() -> Program:
+    def start(name: str = "script.py") -> Program:
         environment = {"TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": ""}
-        return programs.python("script.py", cwd=tmp_path, env=environment)
+        return programs.python(name, cwd=tmp_path, env=environment)
+
+    def best() -> dict[str, bytes]:
+        return {file.name: file.read_bytes() for file in run.glob("best-*.keras")}
+
+    def epochs() -> list[int]:
+        rows = [*csv.DictReader((run / "log.csv").read_text().splitlines())]
+        assert all(row["val_accuracy"] for row in rows)
+        return [int(row["epoch"]) for row in rows]
+
+    run.mkdir()
+    (run / "best--1.keras").write_bytes(b"a model that is worse than any other")
+    code = (tmp_path / "script.py").read_text()
+    for death in DEATHS:
+        (tmp_path / "dies.py").write_text(f"import os\nimport keras\n{death}\n{code}")
+        victim = start("dies.py")
+        assert victim.wait(200 * SECOND) == 9, f"{victim.out}\n{victim.err}"
+        assert list(best()) == ["best--1.keras"]
+    assert epochs() == [0, 0], "the epoch is repeated until all callbacks have seen its end"
 
     victim = start()
     victim.wait_for("Epoch 2/3", 200 * SECOND)
     victim.signal(signal.SIGKILL)
     assert victim.wait(30 * SECOND) == -signal.SIGKILL, victim.err
-    best, log = tmp_path / "run/best.keras", tmp_path / "run/log.csv"
-    kept = best.read_bytes()
-    rows = [*csv.DictReader(log.read_text().splitlines())]
-    rows[0]["val_accuracy"] = "2"  # no later epoch is as good
-    with log.open("w", newline="") as file:
-        writer = csv.DictWriter(file, rows[0])
-        writer.writeheader()
-        writer.writerows(rows)
+    ((first, kept),) = best().items()
+    assert first != "best--1.keras"
+    (run / first).rename(run / "best-2.000000.keras")  # no later epoch is as good
     again = start()
     assert again.wait(200 * SECOND) == 0, again.err
     assert re.search(r"accuracy \d+", again.out)
-    assert best.read_bytes() == kept
-    epochs = [int(row["epoch"]) for row in csv.DictReader(log.read_text().splitlines())]
-    assert epochs == [0, 1, 2]
-    assert os.listdir(tmp_path / "run/position")
+    assert best() == {"best-2.000000.keras": kept}
+    assert epochs() == [0, 0, 0, 1, 2]
+    assert os.listdir(run / "position")
