@@ -57,6 +57,7 @@ _MAX_STEPS = 1 << 62  # Python and TensorFlow count no more.
 _AT_ONCE = 128  # Samples; in cold caches, a single batch takes three times as long.
 _REMEMBERED = 4  # So many times, since several readers may take turns.
 _MOST_COME = 0.95  # of the clips of all buckets: fewer are named
+_NAMED = 3  # shapes of clips that are left out
 _OWN_SUBSTITUTES = 8  # Drawn from the pool of a bad clip before other pools are tried.
 
 
@@ -100,6 +101,15 @@ class Bucket(NamedTuple):
     begin: int
     batches: int
     rows: int
+
+
+class _Epoch(NamedTuple):
+    """The size of an epoch on all ranks together: steps, and rows. ``left_out``: rows by shape."""
+
+    batches: int
+    delivered: int
+    repeated: int
+    left_out: dict[Shape, int]
 
 
 class Plan:
@@ -248,39 +258,47 @@ class Plan:
 
     def left_out(self) -> str:
         """Return a sentence for the log if buckets leave out many clips of each epoch, otherwise
-        ""."""
+        "": which clips, why, and what other values of ``drop_remainder`` would change."""
         if len(self._buckets) < 2:
             return ""
-        every, comes = self.samples * self._crops, self._comes(self._drop)
+        every, now = self.samples * self._crops, self._epoch(self._drop)
         empty = [each for each in self._buckets if not each.batches]
-        if comes >= _MOST_COME * every and not empty:
+        if now.delivered >= _MOST_COME * every and not empty:
             return ""
         sizes = sorted({each.size for each in self._buckets})
         text = f"{sizes[0]}" if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]}"
-        never = ", ".join(str(each.shape) for each in empty[:3])
-        more = f", and {len(empty) - 3} more" if len(empty) > 3 else ""
+        never = {each.shape: each.pool.samples * self._crops for each in empty}
+        cut = {shape: n for shape, n in now.left_out.items() if n and shape not in never}
         values: tuple[DropRemainder, ...] = (False, "repeat")
-        others = [(value, self._comes(value)) for value in values]
-        hints = [f"drop_remainder={value!r} delivers {n}" for value, n in others if n > comes]
+        others = [(value, self._epoch(value)) for value in values]
         return (
-            f"{comes} of {every} clips are delivered in an epoch ({len(self._buckets)} buckets, "
-            f"batches of "
+            f"{now.delivered} of {every} clips are delivered in an epoch "
+            f"({len(self._buckets)} buckets, batches of "
             f"{text}{f' x {self._world} ranks' * (self._world > 1)})"
-            + (f": none of {never}{more}" if empty else "")
-            + "; fewer buckets or sizes, or smaller batches, deliver more"
-            + "".join(f"; {hint}" for hint in hints)
+            + (f"; never delivered, as they fill no batch: {_most(never)}" if never else "")
+            + (f"; too few for another batch: {_most(cut)}" if cut else "")
+            + "".join(
+                f"; drop_remainder={value!r} delivers {other.delivered}"
+                + f" and repeats {other.repeated}" * bool(other.repeated)
+                + f", in {other.batches} steps instead of {now.batches}"
+                for value, other in others
+                if other.delivered > now.delivered
+            )
+            + "; fewer buckets or sizes, or smaller batches, deliver more too"
         )
 
-    def _comes(self, drop: DropRemainder | None) -> int:
-        """Return how many rows an epoch delivers, on all ranks together; repeated ones count
-        once."""
-        return sum(
-            min(
-                each.pool.samples * self._crops,
-                sum(_shares(each.pool.samples, each.size, self._crops, self._world, drop)[1]),
-            )
-            for each in self._buckets
-        )
+    def _epoch(self, drop: DropRemainder | None) -> _Epoch:
+        """Return what an epoch would be with this ``drop_remainder``, on all ranks together."""
+        batches = delivered = repeated = 0
+        left_out = {}
+        for each in self._buckets:
+            samples = each.pool.samples
+            steps, rows = _shares(samples, each.size, self._crops, self._world, drop)
+            more = sum(rows) - samples * self._crops
+            batches, repeated = batches + steps, repeated + max(0, more)
+            delivered += sum(rows) - max(0, more)
+            left_out[each.shape] = max(0, -more)
+        return _Epoch(batches, delivered, repeated, left_out)
 
     def _over(self) -> str:
         return f" in each of {self._world} shards" if self._world > 1 else ""
@@ -375,6 +393,14 @@ class Plan:
             line = self._weighted
             drawn = line.at(other / 2**64, epoch) if few else line.any(other)
         return self._sample(epoch, origin, attempt, drawn, sample.crop)
+
+
+def _most(counts: Mapping[Shape, int]) -> str:
+    """Return the largest counts of clips with their buckets, as text."""
+    rows = sorted(counts.items(), key=lambda each: -each[1])
+    listed = ", ".join(f"{n} in bucket {shape}" for shape, n in rows[:_NAMED])
+    rest = rows[_NAMED:]
+    return listed + (f", {sum(n for _, n in rest)} in {len(rest)} more" if rest else "")
 
 
 def _shares(

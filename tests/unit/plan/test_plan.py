@@ -445,8 +445,10 @@ def test_what_buckets_leave_out_is_told_in_one_line_with_what_would_help() -> No
     assert "8 of 123 clips" in text
     assert "20 buckets" in text
     assert "4 x 2 ranks" in text
-    assert "drop_remainder=False delivers 122" in text
-    assert "drop_remainder='repeat' delivers 123" in text
+    assert "6 in bucket 1, 6 in bucket 2, 6 in bucket 3, 96 in 16 more" in text
+    assert "too few for another batch: 1 in bucket 20" in text
+    assert "drop_remainder=False delivers 122, in 20 steps instead of 1" in text
+    assert "drop_remainder='repeat' delivers 123 and repeats 1, in 21 steps" in text
 
 
 @patient
