@@ -9,6 +9,9 @@ from pathlib import Path
 import pytest
 
 from tests.support.digests import digests
+from tests.support.ports import free_port
+from tests.support.programs import Programs
+from tests.support.scrapes import get
 from tests.support.videos import Videos
 from tests.support.waiting import SECOND, wait_until
 from videoload import Catalog, Client, ClipSpec, StorageError, decode_serially
@@ -52,6 +55,50 @@ def test_a_root_that_is_away_stops_no_stream_of_another_one_and_goes_on_when_it_
             assert str(root) in away.stats().verdict
             assert str(root) not in other.stats().verdict
         assert got + rest.result(60 * SECOND) == expected
+
+
+def test_the_reference_says_that_its_root_is_not_mounted(videos: Videos, tmp_path: Path) -> None:
+    root = shutil.copytree(videos.root, tmp_path / "root")
+    catalog = Catalog.from_folder(root)
+    batches = decode_serially(catalog, CLIP, BATCH, epochs=2)
+    next(batches)
+    with unmounted(root):
+        for each in (batches, decode_serially(catalog, CLIP, BATCH)):
+            with pytest.raises(StorageError, match=str(root)):
+                next(each)
+
+
+def test_a_worker_whose_root_is_not_mounted_is_not_ready(
+    videos: Videos, tmp_path: Path, programs: Programs
+) -> None:
+    root, port = shutil.copytree(videos.root, tmp_path / "root"), free_port()
+
+    def is_ready() -> bool:
+        return get(port, "/readyz")[0] == 200 and "storage_refused 0.0" in get(port, "/metrics")[1]
+
+    def waits_for_root() -> bool:
+        says_so = "mounted" in get(port, "/readyz")[1]
+        return says_so and "storage_refused 1.0" in get(port, "/metrics")[1]
+
+    with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
+        stream = client.stream(videos.catalog, CLIP, BATCH)
+        with unmounted(root):  # when it begins
+            worker = programs.worker(client.endpoints[0], root, "--metrics-port", str(port))
+            wait_until(lambda: "metrics are served" in worker.err, 60 * SECOND)
+            wait_until(waits_for_root, 60 * SECOND)
+        wait_until(is_ready, 60 * SECOND)
+        with unmounted(root):  # when it is idle
+            wait_until(waits_for_root, 60 * SECOND)
+        wait_until(is_ready, 60 * SECOND)
+        batches = stream.batches(epochs=40)
+        got = digests([next(batches)])
+        with ThreadPoolExecutor(1) as pool, unmounted(root):  # at a lease
+            rest = pool.submit(digests, batches)
+            wait_until(lambda: worker.err.count("mount it again") == 3, 60 * SECOND)
+            wait_until(waits_for_root, 60 * SECOND)
+        expected = digests(decode_serially(videos.catalog, CLIP, BATCH, epochs=40))
+        assert got + rest.result(60 * SECOND) == expected
+        wait_until(is_ready, 60 * SECOND)
 
 
 def test_a_root_that_was_away_for_a_moment_is_not_away_when_it_is_read_again(

@@ -108,6 +108,9 @@ class Storage(Protocol):
     def failure_reason(self) -> str:
         """Return the current reason why it delivers no bytes; "" if there is none."""
 
+    def look(self) -> str:
+        """Return why it would deliver nothing now; "" if no reason is found quickly."""
+
     def resolve(self, path: str) -> VideoFile:
         """Return the file that ``path`` leads to, inside the root. Raises VideoError,
         StorageError."""
@@ -315,7 +318,10 @@ class Folder:
         self.last_version: LastVersion = unknown_version
         with reading(os.fspath(root)):
             self.root = os.path.realpath(root)
-            self._was_empty = _is_empty(self.root)
+            self._was_there = os.path.lexists(self.root)
+            may_list = os.access(self.root, os.R_OK)
+        # A folder that may not be listed is not empty: it is not an empty mount point.
+        self._may_be_empty = may_list or not self._was_there
         self._sample = fingerprints()
         self._failures: dict[str, OSError] = {}  # by path: why it could not be read
         self._shards = Shards()
@@ -390,13 +396,19 @@ class Folder:
 
     def _empty_above(self, path: str) -> str:
         """Return the nearest existing folder of a path, if it is empty, like a mount point without
-        its mount; the root, if it does not exist; or ""."""
-        if _is_empty(self.root):
-            return self.root if os.path.lexists(self.root) or not self._was_empty else ""
+        its mount; the root, if it has gone; or ""."""
+        if self._is_empty():
+            return self.root if os.path.lexists(self.root) or self._was_there else ""
         parents = map(str, Path(self.root, path).parents)
         nearest = next(filter(os.path.isdir, parents), self.root)
-        # A folder that may not be read is not empty: it is not an empty mount point.
         return nearest if os.access(nearest, os.R_OK) and _is_empty(nearest) else ""
+
+    def _is_empty(self) -> bool:
+        return self._may_be_empty and _is_empty(self.root)
+
+    def look(self) -> str:
+        with reading(self.root):
+            return _not_mounted(self.root) if self._is_empty() else ""
 
     def prefetch_header(self, path: str) -> None: ...
 
@@ -424,10 +436,8 @@ class Folder:
             empty = self._empty_above(path)
             if not empty:
                 return self._look(path)  # it may have just been mounted again
-            if empty == self.root and not self._was_empty:
-                raise StorageError(
-                    f"{self.root} is empty or not mounted: mount it again ({error.strerror})"
-                ) from None
+            if empty == self.root:
+                raise StorageError(f"{_not_mounted(self.root)} ({error.strerror})") from None
             raise UnreadableError(
                 path, f"cannot be opened: {empty} is empty; was it unmounted?"
             ) from None
@@ -453,6 +463,10 @@ class Folder:
             except NotADirectoryError:
                 full, name = os.path.split(full)
                 inner = posixpath.join(name, inner) if inner else name
+
+
+def _not_mounted(root: str) -> str:
+    return f"{root} is empty or not mounted: mount it again"
 
 
 def _is_empty(folder: str | Path) -> bool:

@@ -59,6 +59,10 @@ class Decoders:
         for decoder in self._by_root.values():
             decoder.rest()
 
+    def look(self) -> str:
+        """Return why a remote worker could read nothing now; "" if no reason is found quickly."""
+        return "" if (root := self._settings.root) is None else self._open(root).storage.look()
+
     def storage_error(self) -> str:
         """The error of a storage while a reader waits for bytes; "" if there is none."""
         decoders = self._by_root.values() if self.fetches else ()

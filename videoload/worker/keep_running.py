@@ -52,7 +52,7 @@ def families(state: State) -> Iterable[Metric]:
         ("restarts_total", "Processes that ended and were replaced.", state.restarts),
         ("processes", "Worker processes that run.", len(state.counted)),
         ("trainers", "Trainers that are being served.", trainers),
-        ("storage_refused", "Processes whose storage refuses the videos.", refused),
+        ("storage_refused", "Processes that cannot read the videos.", refused),
         ("rejected", "Processes that a trainer rejects.", away),
     ):
         kind: Literal["counter", "gauge"] = "counter" if name.endswith("_total") else "gauge"
@@ -74,7 +74,7 @@ def unready(state: State, now: float) -> str:
         return wrong
     children = state.counted.values()
     if all(each["refused"] for each in children):
-        return "the storage refuses the videos; see the log"
+        return "the storage refuses the videos, or is not mounted; see the log"
     if any(each["trainers"] for each in children):
         return ""
     if any(each["rejected"] for each in children):

@@ -19,8 +19,6 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable
-from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -28,14 +26,12 @@ import zmq
 
 from videoload import activity, host, native
 from videoload.activity import Activity
-from videoload.backoff import Backoff
 from videoload.decoding.decoder import Decoder
 from videoload.errors import (
     Fault,
     ProtocolError,
     RewrittenError,
     StorageError,
-    VideoError,
     VideoloadError,
     named,
 )
@@ -58,7 +54,7 @@ _log = Log(__name__)
 
 _POLL_S = 0.02  # between two frames, signals and heartbeats are looked after this often
 _IDLE_S = 1.0  # after this time without a lease, files are closed
-_ASK_S, _MAX_ASK_S = 0.5, 8.0  # before a storage that refused is tried again
+_LOOK_S = 5.0  # ... and so often, the root is looked at
 
 
 class Stopped(BaseException):
@@ -104,10 +100,11 @@ class Worker:
         self.stop_reason: str | None = None
         self._serving: set[TrainerConnection] = set()
         self._decoding_for: TrainerConnection | None = None
-        self._refused: Callable[[], object] | None = None  # reads what the storage refused
-        self._ask_at, self._pauses = 0.0, Backoff(_ASK_S, _MAX_ASK_S)
+        self._is_child = bool(settings.token)
+        self._look_at = 0.0
+        self._refused = ""  # why the storage gave nothing, at the last lease or look
         self._trainers = Trainers(
-            self._context, settings, resolve, self._decoders.ask if settings.token else None
+            self._context, settings, resolve, self._decoders.ask if self._is_child else None
         )
 
     def stop(self, reason: str) -> None:
@@ -137,8 +134,7 @@ class Worker:
 
     def _turn(self) -> None:
         self.counters.turns += 1
-        if self._refused is None or self._storage_answers(self._refused):
-            self._trainers.tick(time.monotonic(), self._beat())
+        self._trainers.tick(time.monotonic(), self._beat())
         sockets: list[tuple[zmq.Socket[bytes] | socket.socket, int]] = [
             (trainer.dealer.socket, zmq.POLLIN if trainer.greeted else zmq.POLLIN | zmq.POLLOUT)
             for trainer in self._trainers
@@ -169,6 +165,9 @@ class Worker:
             self._work(*got)
         elif time.monotonic() - self._worked > _IDLE_S:
             self._decoders.close_files()
+            if time.monotonic() >= self._look_at:
+                self._note_storage(self._decoders.look())
+                self._look_at = time.monotonic() + _LOOK_S
 
     def _work(self, trainer: TrainerConnection, lease: Lease) -> None:
         began = time.perf_counter()
@@ -189,16 +188,9 @@ class Worker:
         except _HungUp:
             pass
         except StorageError as error:  # not the video's fault: others may read it elsewhere
+            self._note_storage(str(error))
             at = 0 if runs is None else runs.at
-            if self._channel is not None or isinstance(error, RewrittenError):  # it has other roots
-                trainer.say(Failed(lease.lease, at, str(error), _fault_of(error)))
-                return
-            path = lease.clips[at].row.path
-            self._refused = partial(self._decoders.place(lease)[0].videos.fingerprint, path)
-            self._pauses.reset()
-            self._ask_at = time.monotonic() + self._pauses.next_s()
-            for each in self._trainers:
-                each.give_back(str(error))
+            trainer.say(Failed(lease.lease, at, str(error), _fault_of(error)))
         except Exception as error:  # whatever a file can do to a decoder is the file's fault
             if runs is not None:
                 self.counters.failures += 1
@@ -215,6 +207,7 @@ class Worker:
                     **decoder.watch.read(), importing=imported_s, idle=idle_s, **self._since_last()
                 ),
             )
+            self._note_storage("")
             self.counters.clips += len(lease.clips)
             self.counters.decode_seconds += seconds
             trainer.say(result, None if shared or not out.size else out)
@@ -226,20 +219,14 @@ class Worker:
             self._worked = time.monotonic()
             self._trainers.served(trainer, time.perf_counter() - began, self._worked)
 
-    def _storage_answers(self, read: Callable[[], object]) -> bool:
-        """This is no worker until one read works of what the storage refused."""
-        if time.monotonic() < self._ask_at:
-            return False
-        try:
-            read()
-        except StorageError as error:
-            self._ask_at = time.monotonic() + self._pauses.next_s()
-            _log.warning("no trainer is served, until a video can be read again: %s", error)
-            return False
-        except VideoError:  # the storage gives other files
-            pass
-        self._refused = None
-        return True
+    def _note_storage(self, error: str) -> None:
+        """Note why the storage gives nothing now; "": it does. The log says it when that changes;
+        for the workers that a trainer started, the trainer says it."""
+        before, self._refused = self._refused, error
+        if error and not before and not self._is_child:
+            _log.warning("waiting for the videos: %s", error)
+        elif before and not error and not self._is_child:
+            _log.warning("the videos can be read again")
 
     def _import(self, decoder: Decoder, lease: Lease) -> float:
         """Import the users' functions that a lease names; returns the seconds that it took."""
@@ -261,16 +248,15 @@ class Worker:
 
     def _beat(self, at: Activity = Activity.IDLE) -> Beat:
         says = self._decoders.storage_error()
-        self.counters.refused = bool(says) or self._refused is not None
+        self.counters.refused = bool(says or self._refused)
         return Beat(at, says)
 
     def waits(self, path: str, seconds: float) -> None:
         """Send heartbeats while this worker blocks in a read, in another thread: see `read_watch`.
-        Also greet trainers meanwhile, but do not retry a storage that refused."""
-        self.counters.refused = seconds >= SILENT_S or self._refused is not None
-        if self._refused is None:
-            beat = Beat(Activity.READING, named(path), seconds)
-            self._trainers.tick(time.monotonic(), beat, may_look=False)
+        Also greet trainers meanwhile."""
+        self.counters.refused = seconds >= SILENT_S or bool(self._refused)
+        beat = Beat(Activity.READING, named(path), seconds)
+        self._trainers.tick(time.monotonic(), beat, may_look=False)
 
     def _since_last(self) -> dict[str, float]:
         """Return how long this process was on a core, and waited for one, since its last answer."""

@@ -227,6 +227,14 @@ def test_dashboard_and_alerts_use_only_existing_metrics() -> None:
     assert asked <= told
 
 
+def test_storage_that_no_worker_can_read_and_a_worker_without_storage_raise_alerts() -> None:
+    by_metric = {rule["expr"].partition(" ")[0]: rule for rule in ALERTS}
+    away = by_metric["videoload_storage_unavailable_seconds"]
+    assert away["labels"] == {"severity": "critical"}
+    assert "root" in away["annotations"]["action"]
+    assert "videoload_worker_storage_refused" in by_metric
+
+
 def test_the_dashboard_shows_one_training_of_several() -> None:
     dashboard = json.loads((MONITOR / "grafana/videoload.json").read_text())
     chosen = 'namespace=~"$namespace", app_kubernetes_io_instance=~"$training"'

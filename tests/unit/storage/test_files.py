@@ -2,7 +2,6 @@
 
 import errno
 import os
-import shutil
 import socket
 from contextlib import closing
 from pathlib import Path
@@ -111,14 +110,29 @@ def test_files_below_an_empty_folder_may_come_back(root: Path) -> None:
     for path in ("deep/er/b.avi", "deep/er/even/c.avi"):
         with pytest.raises(UnreadableError, match="root/deep/er "):
             Folder(root).resolve(path)
-    (root / "a.avi").unlink()
-    shutil.rmtree(root / "deep")
-    with pytest.raises(UnreadableError, match="root "):
-        Folder(root).resolve("a.avi")  # a worker that begins then knows no better
-    root.rmdir()
+
+
+def test_a_process_that_begins_on_an_empty_root_waits_for_its_mount(root: Path) -> None:
+    moved, empty = root.with_name("moved"), root
+    root.rename(moved)
+    empty.mkdir()
+    folder = Folder(empty)
+    for _ in range(2):
+        with pytest.raises(StorageError, match="root "):
+            folder.resolve("a.avi")
+        assert str(empty) in folder.look()
+        if empty.exists():
+            empty.rmdir()  # it was there before
+    moved.rename(root)
+    assert folder.resolve("a.avi")
+    assert folder.look() == ""
+
+
+def test_files_of_a_root_that_was_never_there_are_missing(root: Path) -> None:
+    """The trainer may have none: workers of other hosts have them."""
     for path in ("a.avi", "deep/none.avi"):
         with pytest.raises(VideoError) as caught:
-            Folder(root).resolve(path)
+            Folder(root / "none").resolve(path)
         assert not isinstance(caught.value, UnreadableError)
 
 
