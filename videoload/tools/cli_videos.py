@@ -107,12 +107,11 @@ def scan(
 
     Shows codec, size, frame rate, the true number of frames, keyframes and damage. Then it gives
     advice for training: hours of video, the buckets that fit their lengths, files that are slow to
-    seek in, classes out of balance, duplicates. Training runs on this host use the indexes that it
+    seek in, classes out of balance. Training runs on this host use the indexes that it
     creates.
     """
     from videoload.catalog import sources
     from videoload.host import cores
-    from videoload.tools import advice
     from videoload.tools import scan as scanning
     from videoload.tools import scan_report as report
 
@@ -134,7 +133,6 @@ def scan(
         _write_index(catalog, None, workers=workers, cache=cache)
     segments = scanning.segments_of(catalog, {row.path: row for row in rows})
     folder = catalog.root if isinstance(catalog.root, Path) else None  # no second download
-    copies = advice.groups_of_copies(rows, folder) if folder and (html or not json) else []
     if html is not None:
         shown = count(1)
         with Console(stderr=True).status("pictures") as status:
@@ -142,11 +140,11 @@ def scan(
             def tick() -> None:
                 status.update(f"picture {next(shown)}")
 
-            report.write(html, rows, segments, str(catalog.root), folder, copies, tick)
+            report.write(html, rows, segments, str(catalog.root), folder, tick)
     if json:
         report.print_rows(rows)
     else:
-        report.print_scan(rows, segments, output, folder, copies, every=every)
+        report.print_scan(rows, segments, output, folder, every=every)
     if strict and any(row.damage for row in rows):
         raise typer.Exit(1)
 
