@@ -42,7 +42,6 @@ from videoload.clips.video_info import VideoInfo
 from videoload.clips.windows import count_windows
 from videoload.errors import BadVideo, SpecError, TooManyBadVideos, VideoError, named
 from videoload.logs import Log
-from videoload.plan import bucket_search as padding
 from videoload.plan.options import CheckedOptions
 
 _log = Log(__name__)
@@ -142,11 +141,9 @@ def warnings_of(
 ) -> list[str]:
     """Return warnings about this catalog, spec and buckets: sentences for the log."""
     spec, found = clip.leader, []
-    if buckets is not None:
+    if buckets is not None and spec.short == "cut":
         lengths, _ = windows_of(catalog, spec, range(len(catalog)))
-        if spec.short != "cut":
-            found += padding.warnings_of(lengths, buckets)
-        elif len(out := np.flatnonzero(lengths < buckets[0])):
+        if len(out := np.flatnonzero(lengths < buckets[0])):
             some = ", ".join(named(catalog.paths[row]) for row in out[:_NAMED].tolist())
             found.append(
                 f"{len(out)} of {len(catalog)} rows are left out, as they fill no bucket: {some}"
