@@ -281,7 +281,7 @@ def check_lengths(catalog: Catalog, clip: SampleSpec, options: CheckedOptions) -
     spec, buckets = clip.leader, options["buckets"]
     sized = has_sizes(clip)
     if (buckets is not None or sized) and (catalog.parts or options["balance"] is not None):
-        what = "a mixture has shares" if catalog.parts else "balance= has weights"
+        what = "a mixture has shares" if catalog.parts else "balance= has shares"
         which = "several sizes" if buckets is None else "buckets"
         raise SpecError(f"{what}, and with {which} each clip is delivered once: omit {which}")
     if spec.short == "cut" and buckets is None:
