@@ -37,15 +37,19 @@ class FakeStream(SimpleNamespace):
     def __init__(self, **other: Any) -> None:
         catalog = Catalog(PATHS, [0] * 10, ["a"])
         clip = ClipSpec(frames=4, size=(8, 8))
-        super().__init__(**{"catalog": catalog, "clip": clip, "options": OPTIONS} | other)
+        super().__init__(
+            **{"catalog": catalog, "clip": clip, "options": OPTIONS, "copies": ""} | other
+        )
 
     def __len__(self) -> int:
         return STEPS
 
     @property
-    def _readers(self) -> Any:
-        identity = Identity.of(self.catalog, one_clip(self.clip), self.options)
-        return SimpleNamespace(identity=identity, copies="", use_copies=lambda text: None)
+    def identity(self) -> Identity:
+        return Identity.of(self.catalog, one_clip(self.clip), self.options)
+
+    def use_copies(self, text: str) -> None:
+        pass
 
     def dataset(self, start_step: int, epochs: int, *, info: bool = False) -> Any:
         import tensorflow as tf
