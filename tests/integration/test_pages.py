@@ -17,8 +17,8 @@ from tests.support.waiting import SECOND
 from videoload import Client, ClipSpec
 from videoload.client import last_batch
 from videoload.client.page import as_json, page
-from videoload.engine.snapshots import record_of
-from videoload.engine.stats import StreamRecord, StreamStats, Totals, WorkerStats
+from videoload.engine.snapshots import shortened
+from videoload.engine.stats import ClientRecord, StreamRecord, StreamStats, Totals, WorkerStats
 from videoload.errors import BadVideo
 from videoload.wire.metrics_port import Answer, MetricsPort
 
@@ -121,10 +121,10 @@ def test_a_picture_that_cannot_be_drawn_ends_no_training(
 
 
 def test_many_workers_and_mean_names_are_shown_as_they_are(tmp_path: Path) -> None:
-    workers = [WorkerStats(f"h{at}:1", f"h{at}", 1, at, 9.5, file=MEAN) for at in range(2000)]
+    workers = (WorkerStats(f"h{at}:1", f"h{at}", 1, at, 9.5, file=MEAN) for at in range(2000))
     stats = StreamStats(9, 72, 9.5, 0.25, 0, (), (BadVideo(MEAN, MEAN),), f"Slow. {MEAN}")
     stream = StreamRecord(0, MEAN, 5, 10, 1, 2, 4, 1, stats, Totals(9, 72, 1.0, 0.1), 1, (MEAN,))
-    record = record_of(MEAN, [stream], workers, [f"worker: {MEAN}"])
+    record = shortened(ClientRecord(MEAN, (*workers,), (stream,), refused=(f"worker: {MEAN}",)))
     shows = {
         "/": lambda _: Answer(page("live"), "text/html"),
         "/snapshot": lambda _: Answer(as_json(record), "application/json"),

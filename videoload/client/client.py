@@ -209,9 +209,9 @@ class Client:
         self._streams = itertools.count()
         try:
             if metrics_port is not None:
-                from videoload.client.client_metrics import serve_metrics  # it draws images
+                from videoload.client.live_page import serve_metrics  # it draws images
 
-                scrapes.append(serve_metrics(metrics_port, self._engine, self._open, metrics_token))
+                scrapes.append(serve_metrics(metrics_port, self._engine, metrics_token))
             self.metrics_port: int | None = scrapes[0].port if scrapes else None
             self.endpoints: tuple[str, ...] = tuple(self._engine.start())
             if metrics_port == 0:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from videoload.client.contact_sheet import check_drawable, marked, rows_of
 from videoload.client.page import picture
-from videoload.engine.readers import ReadableStream
+from videoload.engine.open_streams import OpenStream
 from videoload.errors import SpecError, named
 from videoload.plan.batches import BatchWithInfo
 
@@ -31,7 +31,7 @@ class _Clip(NamedTuple):
 class LastBatch:
     """Copies the next batch after each request, and no other."""
 
-    def __init__(self, stream: ReadableStream) -> None:
+    def __init__(self, stream: OpenStream) -> None:
         self._stream, self._why_not = ref(stream), ""
         self._clips: list[_Clip] = []
         self._made: list[dict[str, Any]] = []

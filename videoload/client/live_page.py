@@ -1,5 +1,5 @@
-"""The live page of a client, at the ``/`` of its ``metrics_port``: who waits for whom, and the last
-batch as pictures.
+"""What a client's ``metrics_port`` serves: its figures, whether its I/O thread responds and has
+workers, and at ``/`` the live page: who waits for whom, and the last batch as pictures.
 
 The names of files and the pixels are for who has the token. Without a token, they are for loopback,
 which all users of this host reach. Another site cannot have a browser read them: the browser names
@@ -12,37 +12,60 @@ import hmac
 import math
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
-from weakref import WeakKeyDictionary, ref
+from weakref import WeakKeyDictionary
 
 from videoload.client.last_batch import LastBatch
 from videoload.client.page import as_json, page
-from videoload.client.stream import Stream
+from videoload.engine import metrics
 from videoload.engine.engine import Engine
-from videoload.engine.snapshots import ClientRecord, packed, without_paths
+from videoload.engine.open_streams import OpenStream
+from videoload.engine.snapshots import packed, without_paths
+from videoload.engine.stats import ClientRecord
+from videoload.errors import VideoloadError
 from videoload.wire.addresses import is_local
-from videoload.wire.metrics_port import Answer
+from videoload.wire.metrics_port import Answer, Metric, MetricsPort, address_of
 
 _ANSWERS_S = 2.0  # the I/O thread answers within milliseconds
 _EVERY_S = 0.25
+_HEALTHY_S = 5.0
 _JSON = "application/json"
+
+
+def serve_metrics(port: int | str, engine: Engine, token: str | None) -> MetricsPort:
+    """Serve the figures of a client and its live page, without a reference to it."""
+
+    def collect() -> Iterable[Metric]:
+        return metrics.families(engine.record(engine.streams.of_clips(), metrics.WINDOW_S))
+
+    def ailment() -> str:
+        try:
+            engine.check()
+        except VideoloadError as error:
+            return str(error)
+        standing = f"the client's I/O thread has done nothing for {_HEALTHY_S:.0f} s"
+        return "" if engine.ask(lambda: True, _HEALTHY_S) else standing
+
+    def unready() -> str:
+        return ailment() or ("" if engine.membership.records() else "no worker is connected")
+
+    shows = LivePage(engine, address_of(port)[0], token).shows()
+    return MetricsPort(port, collect, healthz=ailment, readyz=unready, shows=shows)
 
 
 class LivePage:
     """Answers the requests of the page, and of ``videoload top``."""
 
-    def __init__(
-        self, engine: Engine, open_: list[ref[Stream[Any]]], host: str, token: str | None
-    ) -> None:
-        """``host`` is what the port listens on. ``open_``: the streams."""
-        self._engine, self._open = engine, open_
+    def __init__(self, engine: Engine, host: str, token: str | None) -> None:
+        """``host`` is what the port listens on."""
+        self._engine = engine
         self._is_local, self._token = _is_loopback(host), token
         # The trainer creates few answers, for any number of requests.
         self._lock, self._again_at = threading.Lock(), -math.inf
         self._record: ClientRecord | None = None
-        self._batches: WeakKeyDictionary[Stream[Any], LastBatch] = WeakKeyDictionary()
+        self._batches: WeakKeyDictionary[OpenStream, LastBatch] = WeakKeyDictionary()
 
     def shows(self) -> Mapping[str, Callable[[Mapping[str, Any]], Answer]]:
         """Return the content by path."""
@@ -66,7 +89,7 @@ class LivePage:
     def _answer(self, sees_all: bool, form: Callable[[ClientRecord], str | bytes]) -> Answer:
         with self._lock:
             if time.monotonic() >= self._again_at:
-                self._record = self._engine.ask(self._engine.client_record, _ANSWERS_S)
+                self._record = self._engine.ask(self._engine.snapshot, _ANSWERS_S)
                 self._again_at = time.monotonic() + _EVERY_S
             record = self._record
         if record is None:
@@ -77,7 +100,7 @@ class LivePage:
         """Return pictures of the last batch of each stream."""
         if not sees_all:
             return Answer(as_json([]), _JSON)
-        found = [stream for each in list(self._open) if (stream := each()) is not None]
+        found = self._engine.streams.of_clips()
         with self._lock:
             for stream in found:
                 if stream not in self._batches:

@@ -29,7 +29,7 @@ import secrets
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
@@ -47,13 +47,8 @@ from videoload.engine.listener import Listener
 from videoload.engine.membership import SAID, STRANGERS, Admission, Membership, workers_at_most
 from videoload.engine.meter import Meter
 from videoload.engine.open_streams import OpenStream, OpenStreams
-from videoload.engine.snapshots import (
-    MAX_STREAMS,
-    WINDOW_S,
-    ClientRecord,
-    record_of,
-)
-from videoload.engine.stats import WorkerStats
+from videoload.engine.snapshots import MAX_STREAMS, WINDOW_S, shortened
+from videoload.engine.stats import ClientRecord, WorkerStats
 from videoload.engine.work import NO_WORK
 from videoload.errors import (
     ClosedError,
@@ -120,7 +115,7 @@ class Engine:
         folders: CacheDirectories,
         storage_timeout_s: float | None = None,
     ) -> None:
-        self._pid = os.getpid()
+        self._pid, self._began_s = os.getpid(), time.time()
         self._children = workers
         self._helping = threading.Lock()  # of who has children for a while
         self._listen, self._keys, self._insecure = listen, keys, insecure
@@ -270,34 +265,44 @@ class Engine:
             for worker in self.membership.records()
         )
 
-    def client_record(self) -> ClientRecord:
-        """Return the state of the client, for displays. For the I/O thread: see `ask`."""
-        records = self.membership.records()
-        latest = list(self.streams.by_id.values())[-MAX_STREAMS:]
-        streams = [stream.record(records, WINDOW_S) for stream in latest]
-        refused = [f"{who}: {why}" for who, why in list(self.membership.refused_lately.items())]
-        trainer = f"{platform.node()}:{os.getpid()}"
+    def record(self, streams: Iterable[OpenStream], window_s: float) -> ClientRecord:
+        """Return the state of the client and of these streams, with the figures of their last
+        ``window_s`` seconds."""
+        records, membership = self.membership.records(), self.membership
+        return ClientRecord(
+            trainer=f"{platform.node()}:{os.getpid()}",
+            workers=self.worker_stats(),
+            streams=tuple(
+                replace(
+                    stream.record(records, window_s),
+                    storage_unavailable_s=self._unavailable_s(stream.state.root),
+                )
+                for stream in streams
+            ),
+            began_s=self._began_s,
+            departed=membership.departed,
+            decoded=sum(work.clips for work in self._meter.work(-math.inf).values()),
+            refusals={"key": self._listener.rejected, "hello": membership.refusals},
+        )
+
+    def snapshot(self) -> ClientRecord:
+        """Return the state of the client, shortened, with the file that each worker decodes. For
+        the I/O thread: see `ask`."""
+        record = self.record(list(self.streams.by_id.values())[-MAX_STREAMS:], WINDOW_S)
         files = {worker.name: self._scheduler.file_of(at) for at, worker in self._workers.items()}
-        workers = [replace(each, file=files.get(each.name, "")) for each in self.worker_stats()]
-        return record_of(trainer, streams, workers, refused)
+        workers = tuple(replace(each, file=files.get(each.name, "")) for each in record.workers)
+        refused = tuple(f"{who}: {why}" for who, why in self.membership.refused_lately.items())
+        return shortened(replace(record, workers=workers, refused=refused))
 
     def storage_error(self, root: str) -> str:
         """Return the error of a root that does not respond; "" if it does."""
         found = self._scheduler.roots.failure_of(root)
         return "" if found is None else found[1]
 
-    def storage_unavailable_s(self) -> dict[int, float]:
-        """For how long the root of each stream has not answered; 0 if it does."""
-        now, roots = time.monotonic(), self._scheduler.roots
-        found = {
-            stream.state.id: roots.failure_of(stream.state.root)
-            for stream in list(self.streams.by_id.values())
-        }
-        return {stream: now - said[0] if said else 0.0 for stream, said in found.items()}
-
-    def decoded(self) -> int:
-        """The number of clips that all workers decoded, including those that have left."""
-        return sum(work.clips for work in self._meter.work(-math.inf).values())
+    def _unavailable_s(self, root: str) -> float:
+        """Return for how long a root has not answered; 0 if it does."""
+        found = self._scheduler.roots.failure_of(root)
+        return 0.0 if found is None else time.monotonic() - found[0]
 
     # The thread
 

@@ -1,4 +1,5 @@
-"""Metrics of a client and its streams for Prometheus. Pure: plain data in and out.
+"""Metrics of a client and its streams for Prometheus: two tables of figures, and how each is got
+from the records. Pure: plain data in and out.
 
 The names are close to the names that Ray Data has for the same things.
 """
@@ -7,74 +8,70 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from types import MappingProxyType
-from typing import Literal
 
-from videoload.engine.stats import StreamRecord, StreamStats, WorkerStats
+from videoload.engine.stats import ClientRecord, StreamRecord, StreamStats
 from videoload.wire.metrics_port import Metric
 
 WINDOW_S = 60.0  # the gauges of a stream cover the last minute
 _MAX_TIMES = 2  # at most this many times the current workers are requested at once
 
-_Kind = Literal["counter", "gauge"]
+_Samples = Sequence[tuple[Mapping[str, str], float]]
 
-_STREAMS: tuple[tuple[_Kind, str, str, Callable[[StreamRecord], float | None]], ...] = (
-    ("counter", "batches_total", "Batches delivered.", lambda s: s.totals.batches),
-    ("counter", "clips_total", "Clips in them.", lambda s: s.totals.clips),
-    ("counter", "copied_batches_total", "Batches copied because the reader holds too many.",
+_OF_STREAM: tuple[tuple[str, str, Callable[[StreamRecord], float | None]], ...] = (
+    ("batches_total", "Batches delivered.", lambda s: s.totals.batches),
+    ("clips_total", "Clips in them.", lambda s: s.totals.clips),
+    ("copied_batches_total", "Batches copied because the reader holds too many.",
      lambda s: s.stats.copied),
-    ("counter", "iter_blocked_seconds_total", "Seconds that the trainer waited for batches.",
+    ("iter_blocked_seconds_total", "Seconds that the trainer waited for batches.",
      lambda s: s.totals.blocked_s),
-    ("gauge", "wait_ratio", "Share of the last minute that the trainer waited.",
+    ("wait_ratio", "Share of the last minute that the trainer waited.",
      lambda s: s.stats.wait_ratio),
-    ("gauge", "clips_per_second", "Clips per second, over the last minute.",
+    ("clips_per_second", "Clips per second, over the last minute.",
      lambda s: s.stats.clips_per_s),
-    ("gauge", "frame_store_hit_ratio", "Share of the last minute's clips from the frame store.",
+    ("frame_store_hit_ratio", "Share of the last minute's clips from the frame store.",
      lambda s: s.stats.frame_store_hit_ratio),
-    ("gauge", "frame_store_full_ratio", "Share of the last minute's clips decoded as it was full.",
+    ("frame_store_full_ratio", "Share of the last minute's clips decoded as it was full.",
      lambda s: s.stats.frame_store_full_ratio),
-    ("gauge", "bad_videos", "Videos that could not be decoded.",
-     lambda s: len(s.stats.bad_videos)),
-    ("gauge", "max_bad_videos", "Bad videos that max_bad allows.", lambda s: s.max_bad),
-    ("counter", "changed_files_total", "Files that were replaced while the stream ran.",
-     lambda s: s.changed),
-    ("gauge", "time_to_first_batch_seconds", "From the first request to the first batch.",
+    ("bad_videos", "Videos that could not be decoded.", lambda s: s.bad),
+    ("max_bad_videos", "Bad videos that max_bad allows.", lambda s: s.max_bad),
+    ("changed_files_total", "Files that were replaced while the stream ran.", lambda s: s.changed),
+    ("time_to_first_batch_seconds", "From the first request to the first batch.",
      lambda s: s.totals.first_batch_s),
+    ("storage_unavailable_seconds", "How long no worker could read the videos.",
+     lambda s: s.storage_unavailable_s),
+)  # fmt: skip
+
+_OF_CLIENT: tuple[tuple[str, str, Callable[[ClientRecord], _Samples]], ...] = (
+    ("start_time_seconds", "When the client was created.", lambda c: [({}, c.began_s)]),
+    # An alert needs a 0 where no worker is connected: no sample at all would raise none.
+    ("workers", "Worker processes that are connected.", lambda c: [
+        ({"host": host}, number)
+        for host, number in (Counter(w.host for w in c.workers) or {"": 0}).items()
+    ]),
+    ("worker_clips_per_second", "Clips per second of decoding, per worker.", lambda c: [
+        ({"worker": w.name, "host": w.host}, w.clips_per_s) for w in c.workers
+    ]),
+    ("decoded_clips_total", "Clips decoded by all workers.", lambda c: [({}, c.decoded)]),
+    ("workers_departed_total", "Workers that have left.", lambda c: [({}, c.departed)]),
+    ("workers_refused_total", "Workers that were refused, each time.", lambda c: [
+        ({"cause": cause}, times) for cause, times in c.refusals.items()
+    ]),
+    # Unknown is not a number: without a sample, an autoscaler does not change.
+    ("workers_wanted", "Worker processes that are enough.", lambda c: [
+        ({}, wanted)
+        for wanted in [workers_wanted([s.stats for s in c.streams], len(c.workers))]
+        if wanted is not None
+    ]),
 )  # fmt: skip
 
 
-def families(
-    streams: Sequence[StreamRecord], workers: Sequence[WorkerStats], *, began_s: float, gone: int,
-    refused: Mapping[str, int], decoded: int, away: Mapping[int, float] = MappingProxyType({}),
-) -> Iterable[Metric]:  # fmt: skip
-    """Yield the metrics of a client that ``began_s`` after 1970. The records of ``streams`` cover
-    `WINDOW_S`. ``workers`` are connected, ``gone`` have left, and all of them ``decoded`` that many
-    clips. Workers were ``refused`` that many times for each cause. The videos of the streams by
-    these numbers are ``away`` for so many seconds."""
-    yield _metric("gauge", "start_time_seconds", "When the client was created.", [({}, began_s)])
-    for kind, name, text, value in _STREAMS:
-        found = [({"stream": str(s.stream)}, value(s)) for s in streams]
-        yield _metric(kind, name, text, [(label, v) for label, v in found if v is not None])
-    away_s = [({"stream": str(s.stream)}, away.get(s.stream, 0.0)) for s in streams]
-    text = "How long no worker could read the videos."
-    yield _metric("gauge", "storage_unavailable_seconds", text, away_s)
-    # An alert needs a 0 where no worker is connected: no sample at all would raise none.
-    hosts = Counter(worker.host for worker in workers) or {"": 0}
-    yield _metric("gauge", "workers", "Worker processes that are connected.", [
-        ({"host": host}, number) for host, number in hosts.items()
-    ])  # fmt: skip
-    yield _metric("gauge", "worker_clips_per_second", "Clips per second of decoding, per worker.", [
-        ({"worker": worker.name, "host": worker.host}, worker.clips_per_s) for worker in workers
-    ])  # fmt: skip
-    yield _metric("counter", "decoded_clips_total", "Clips decoded by all workers.",
-                  [({}, decoded)])  # fmt: skip
-    yield _metric("counter", "workers_departed_total", "Workers that have left.", [({}, gone)])
-    yield _metric("counter", "workers_refused_total", "Workers that were refused, each time.",
-                  [({"cause": cause}, times) for cause, times in refused.items()])  # fmt: skip
-    wanted = workers_wanted([s.stats for s in streams], len(workers))
-    # Unknown is not a number: without a sample, an autoscaler does not change.
-    yield _metric("gauge", "workers_wanted", "Worker processes that are enough.",
-                  [] if wanted is None else [({}, wanted)])  # fmt: skip
+def families(client: ClientRecord) -> Iterable[Metric]:
+    """Yield the metrics of a client. The records of its streams cover `WINDOW_S`."""
+    for name, text, value in _OF_STREAM:
+        found = [({"stream": str(s.stream)}, value(s)) for s in client.streams]
+        yield Metric(f"videoload_{name}", text, [(at, v) for at, v in found if v is not None])
+    for name, text, samples in _OF_CLIENT:
+        yield Metric(f"videoload_{name}", text, samples(client))
 
 
 def workers_wanted(streams: Sequence[StreamStats], workers: int) -> int | None:
@@ -87,9 +84,3 @@ def workers_wanted(streams: Sequence[StreamStats], workers: int) -> int | None:
     if not wanted and workers:
         return None
     return max(1, min(sum(wanted), _MAX_TIMES * workers))
-
-
-def _metric(
-    kind: _Kind, name: str, text: str, samples: Sequence[tuple[Mapping[str, str], float]]
-) -> Metric:
-    return Metric(f"videoload_{name}", kind, text, samples)

@@ -27,7 +27,7 @@ from videoload.engine.reader_queue import ReaderQueue
 from videoload.engine.stats import StreamRecord, WorkerRecord
 from videoload.errors import StorageError, VideoloadError, named
 from videoload.logs import Log, is_logged
-from videoload.plan.batches import Sample
+from videoload.plan.batches import BatchWithInfo, Sample
 from videoload.scheduler import events
 from videoload.scheduler.commands import Command, Grant, Ready
 from videoload.scheduler.records import Stream
@@ -72,7 +72,7 @@ class BatchLayout(NamedTuple):
         return cls(task, task.clip_bytes, told + _METADATA_BYTES)
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False, slots=True, weakref_slot=True)
 class OpenStream:
     """A stream, as the I/O thread has it. ``state``: the scheduler's record of it, which is part of
     reference cycles and so holds no memory. ``layouts`` are those of its batches, by their shapes.
@@ -93,6 +93,8 @@ class OpenStream:
     delivered: dict[int, Ready] = field(default_factory=dict)  # by slot: batches that readers have
     loans: dict[int, Loan] = field(default_factory=dict)  # by slot; consumers add to it
     step: int = -1  # the last one that any reader took
+    # Called once with the next batch that is handed over.
+    look: Callable[[BatchWithInfo], None] | None = None
     row_of: Callable[[int], Video] = field(init=False)  # rows, as workers get them
     layouts: dict[Shape, BatchLayout] = field(init=False)
     changed: dict[str, None] = field(default_factory=dict)
@@ -251,6 +253,10 @@ class OpenStreams:
                 "the loops that you do not need, or make the batches smaller"
             ) from None
         self._share(stream)
+
+    def of_clips(self) -> list[OpenStream]:
+        """Return the streams of clips, without those of other tasks. For any thread."""
+        return [each for each in list(self.by_id.values()) if isinstance(each.task, SampleSpec)]
 
     def of(self, command: Command) -> OpenStream | None:
         """Return the stream that a command of the scheduler is about, if it is about one."""

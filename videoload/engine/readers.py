@@ -56,7 +56,6 @@ class ReadableStream:
         source: The stream, as the I/O thread has it.
         options: Its options, by their names in `Client.stream`.
         cursor: Which epoch the next pass has.
-        look: Called once with the next batch that is handed over, and its BatchInfo.
         close_client: Ends this stream and all others of its client, which this holds.
     """
 
@@ -70,7 +69,6 @@ class ReadableStream:
         self.source, self.close_client = source, close_client
         self.options = options
         self.cursor = EpochCursor(len(self.plan), ranks=options["shard"][1])
-        self.look: Callable[[BatchWithInfo], None] | None = None
         self._engine = engine
         self._lengths = Lengths(source.catalog, source.spec)
         self._begun: set[int] = set()  # Steps from which more than a peek was read.
@@ -224,8 +222,9 @@ class ReadableStream:
         """
         rows = self._lend(batch, idle)
         queue.handed_over()
-        spec = cast("SampleSpec", self.source.layout_of(batch.samples[0]).task)
-        look, self.look = self.look, None
+        source = self.source
+        spec = cast("SampleSpec", source.layout_of(batch.samples[0]).task)
+        look, source.look = source.look, None
         made = collate(
             batch.step, batch.samples, self.catalog, spec, rows, batch.info, self._lengths,
             info=info or look is not None,

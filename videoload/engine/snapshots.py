@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import msgspec
 
-from videoload.engine.stats import SlowFile, StreamRecord, WorkerStats
+from videoload.engine.stats import ClientRecord, SlowFile, StreamRecord
 from videoload.errors import BadVideo, named
 
 WINDOW_S = 10.0  # the figures of a stream and the shares of a worker cover the last seconds
@@ -16,35 +15,19 @@ _TEXT = 120  # characters of a reason or a path, from the end of a path
 _NAME, _FILE = 256, 60
 
 
-@dataclass(frozen=True, slots=True)
-class ClientRecord:
-    """What a client does. ``more`` workers are not listed. ``refused``: the last workers that were
-    refused, and why. ``has_paths``: nothing was left out because the asker may not see it."""
-
-    trainer: str
-    workers: tuple[WorkerStats, ...]
-    streams: tuple[StreamRecord, ...]
-    more: int = 0
-    refused: tuple[str, ...] = ()
-    has_paths: bool = True
-
-
-def record_of(
-    trainer: str, streams: Sequence[StreamRecord], workers: Sequence[WorkerStats],
-    refused: Sequence[str] = (),
-) -> ClientRecord:  # fmt: skip
-    """Return the shortened state of a client, with at most `MAX_STREAMS` streams."""
-    listed = tuple(
+def shortened(record: ClientRecord) -> ClientRecord:
+    """Return a record with at most `_WORKERS` workers, and with short texts."""
+    workers = tuple(
         replace(
             worker, name=worker.name[:_TEXT], last_error=worker.last_error[: _FILE + _TEXT],
             file=named(worker.file)[-_FILE:],
         )
-        for worker in workers[:_WORKERS]
+        for worker in record.workers[:_WORKERS]
     )  # fmt: skip
-    shown = tuple(map(_shortened, streams))
-    return ClientRecord(
-        trainer[:_NAME], listed, shown, len(workers) - len(listed),
-        tuple(reason[:_TEXT] for reason in refused),
+    return replace(
+        record, trainer=record.trainer[:_NAME], workers=workers,
+        streams=tuple(map(_shortened, record.streams)), more=len(record.workers) - len(workers),
+        refused=tuple(reason[:_TEXT] for reason in record.refused),
     )  # fmt: skip
 
 

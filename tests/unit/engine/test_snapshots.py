@@ -1,7 +1,7 @@
 """What people see of a client: short, and each sample by its files."""
 
-from videoload.engine.snapshots import record_of
-from videoload.engine.stats import StreamRecord, StreamStats, Totals, WorkerStats
+from videoload.engine.snapshots import shortened
+from videoload.engine.stats import ClientRecord, StreamRecord, StreamStats, Totals, WorkerStats
 from videoload.errors import BadVideo
 
 SAMPLE = "top/a.avi\nside/a.avi\n/0.0,0.2"
@@ -13,7 +13,9 @@ def test_a_sample_of_several_files_is_shown_by_their_names() -> None:
     stream = StreamRecord(
         0, "clips", 5, 10, 1, 2, 4, 1, stats, Totals(9, 72, 1.0, 0.1), 1, (SAMPLE,)
     )
-    record = record_of("trainer", [stream], [WorkerStats("h:1", "h", 1, 9, 9.5, file=SAMPLE)])
+    record = shortened(
+        ClientRecord("gpu:1", (WorkerStats("h:1", "h", 1, 9, 9.5, file=SAMPLE),), (stream,))
+    )
     assert record.workers[0].file == SHOWN
     [shown] = record.streams
     assert shown.changed_files == (SHOWN,)

@@ -24,7 +24,7 @@ from tests.support.compose import read_compose
 from tests.support.kubernetes import containers, pods, written
 from videoload.engine.meter import Meter
 from videoload.engine.metrics import families
-from videoload.engine.stats import StreamRecord
+from videoload.engine.stats import ClientRecord, StreamRecord
 from videoload.tools import cli
 from videoload.worker import keep_running as worker_metrics
 
@@ -217,7 +217,7 @@ def test_the_videos_and_the_keys_can_only_be_read(role: str) -> None:
 def test_dashboard_and_alerts_use_only_existing_metrics() -> None:
     meter = Meter()
     empty = StreamRecord(0, "", -1, 0, 0, 0, 0, 0, meter.read((), ()), meter.totals())
-    trainers = families([empty], (), began_s=0, gone=0, refused={}, decoded=0)
+    trainers = families(ClientRecord("", (), (empty,)))
     told = {metric.name for metric in trainers}
     told |= {metric.name for metric in worker_metrics.families(worker_metrics.State(0.0))}
     shown = (MONITOR / "grafana/videoload.json").read_text()

@@ -9,8 +9,14 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 from rich.console import Console
 
-from videoload.engine.snapshots import ClientRecord
-from videoload.engine.stats import SlowFile, StreamRecord, StreamStats, Totals, WorkerStats
+from videoload.engine.stats import (
+    ClientRecord,
+    SlowFile,
+    StreamRecord,
+    StreamStats,
+    Totals,
+    WorkerStats,
+)
 from videoload.errors import BadVideo, TransportError
 from videoload.tools.top import run, screen
 

@@ -15,9 +15,9 @@ from videoload.wire.metrics_port import Metric, MetricsPort
 pytest.importorskip("prometheus_client")
 
 METRICS = [
-    Metric("x_clips_total", "counter", "Clips.", [({"host": "a"}, 3), ({"host": 'b"'}, 4.5)]),
-    Metric("x_wait_ratio", "gauge", "Waiting.", [({}, 0.25)]),
-    Metric("x_none", "gauge", "Nothing yet.", []),
+    Metric("x_clips_total", "Clips.", [({"host": "a"}, 3), ({"host": 'b"'}, 4.5)]),
+    Metric("x_wait_ratio", "Waiting.", [({}, 0.25)]),
+    Metric("x_none", "Nothing yet.", []),
 ]
 
 
