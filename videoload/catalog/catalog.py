@@ -21,8 +21,8 @@ from videoload.catalog.columns import (
     as_path,
     checked_names,
     is_list,
-    look_alike,
 )
+from videoload.catalog.concatenation import concatenated
 from videoload.catalog.fields import fields_in, requested, with_fields
 from videoload.catalog.folders import (
     BY_FOLDER,
@@ -31,7 +31,7 @@ from videoload.catalog.folders import (
 )
 from videoload.catalog.missing_files import root_of
 from videoload.catalog.shards import read_shards
-from videoload.catalog.table import HINTS, Column, Ints, MixPart, Seconds, Table, columns_of
+from videoload.catalog.table import HINTS, Column, Ints, MixPart, Seconds, Table
 from videoload.catalog.table_rows import rows_of
 from videoload.catalog.tables import (
     PartColumns,
@@ -43,7 +43,7 @@ from videoload.catalog.tables import (
 from videoload.clips.rows import Video
 from videoload.clips.sample_spec import By
 from videoload.errors import CatalogError
-from videoload.storage.paths import below, files_of, parts_of
+from videoload.storage.paths import files_of
 
 _log = logging.getLogger(__name__)
 
@@ -467,54 +467,8 @@ class Catalog:
         parts = list(catalogs)
         if not parts or not all(isinstance(part, cls) for part in parts):
             raise CatalogError("concat takes catalogs, at least one")
-        tables = [part._table for part in parts]
-        if any(table.parts for table in tables):
-            raise CatalogError("a mixture cannot be part of another catalog: give its parts")
-        if len({table.steps is None for table in tables}) > 1:
-            raise CatalogError(
-                "to concatenate catalogs, all or none are of from_lerobot: it has the times of "
-                "steps"
-            )
-        sample_parts = tables[0].sample_parts
-        if any(table.sample_parts != sample_parts for table in tables):
-            raise CatalogError(
-                "catalogs of several files as one sample can be concatenated if they have the "
-                "same parts, "
-                "and the same by= and offset_s="
-            )
-        root, ways = side_by_side.common_root([table.root for table in tables])
-        targets = [table.targets for table in tables if table.targets is not None]
-        if targets and (len(targets) < len(parts) or len({each.classes for each in tables}) > 1):
-            raise CatalogError(
-                "to concatenate catalogs with targets, all need targets and the same classes: call "
-                "with_targets for the others, or give each the same classes="
-            )
-        if len({table.has_moments for table in tables}) > 1:
-            raise CatalogError("to concatenate catalogs, all or none need moments (at, at_s)")
-        paths = [
-            below(way, path)
-            for way, table in zip(ways, tables, strict=True)
-            for path in table.paths
-        ]
-        number: dict[str, int] = {}  # of all classes, in the order of their first appearance
-        for table in tables:
-            for name in table.classes:
-                number.setdefault(name, len(number))
-        labels = [
-            np.array([*map(number.__getitem__, part.classes), -1], np.int64)[part.labels]
-            for part in parts
-        ]
-        columns = columns_of(tables) | {"label": np.concatenate(labels)}
-        if len(parts) > 1 and (alike := look_alike(number)):
-            _log.warning("concat: %s", alike)
-        leading = [parts_of(path)[0] for path in paths]
-        joined = Table(Listed(leading, columns, tuple(number), root), duplicates=True)
-        if sample_parts is not None:
-            joined = joined.replaced(paths=paths, sample_parts=sample_parts)
-        if steps := [table.steps for table in tables if table.steps is not None]:
-            joined = joined.replaced(steps=sum(steps, ()))
-        made = catalog_of(joined)
-        return made.with_targets(targets_.joined(targets)) if targets else made
+        tables = {f"catalogs[{at}]": part._table for at, part in enumerate(parts)}
+        return catalog_of(concatenated(tables))
 
     @classmethod
     def side_by_side(
@@ -553,7 +507,8 @@ class Catalog:
                     f"{part!r}"
                 )
             if part.parts or part._table.sample_parts:
-                raise CatalogError("a mixture, or a catalog of several parts, cannot be a part")
+                kind = "a mixture" if part.parts else "a catalog of several parts"
+                raise CatalogError(f"{kind} cannot be a part: {name!r} is one")
             if part._table.steps is not None:
                 raise CatalogError(
                     f"part {name!r} is of from_lerobot: choose its cameras there, with cameras="

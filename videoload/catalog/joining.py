@@ -11,6 +11,7 @@ import numpy.typing as npt
 from videoload.arguments import real
 from videoload.catalog import targets as targets_
 from videoload.catalog.catalog import Catalog, catalog_of, table_of
+from videoload.catalog.concatenation import concatenated
 from videoload.catalog.interleaving import weights
 from videoload.catalog.table import Ints, MixPart
 from videoload.clips.affine import Matrices
@@ -18,7 +19,7 @@ from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.edges import pictures
 from videoload.clips.sample_spec import SampleSpec, moment_at
 from videoload.clips.windows import step_of
-from videoload.errors import SpecError
+from videoload.errors import CatalogError, SpecError
 from videoload.logs import Log
 from videoload.storage.paths import parts_of
 
@@ -35,8 +36,8 @@ def mix(parts: Mapping[str, tuple[Catalog, float]]) -> Catalog:
     The shares hold in every part of the stream, within one or two clips, and on each rank of
     ``shard``. Each part shows all its clips before it repeats one, also across epochs, and with
     ``shuffle=True`` in a new order each time. An epoch has as many clips as all parts together, and
-    the next epoch continues where it ended. ``info.video`` identifies the part: see
-    `Catalog.parts`.
+    the next epoch continues where it ended. So a run resumes only with the same number of ranks.
+    ``info.video`` identifies the part: see `Catalog.parts`.
 
     Args:
         parts: By name: the catalog and its share (any positive number; shares are divided by their
@@ -56,13 +57,16 @@ def mix(parts: Mapping[str, tuple[Catalog, float]]) -> Catalog:
         if not isinstance(part, tuple | list) or len(part) != 2:
             raise SpecError(f"{name!r} must be (catalog, share)")
     shares = [real(f"share of {name!r}", share, 1e-9) for name, (_, share) in parts.items()]
-    catalogs = [catalog for catalog, _ in parts.values()]
-    joined, found, start = Catalog.concat(catalogs), [], 0
-    for name, catalog, share in zip(parts, catalogs, shares, strict=True):
+    for name, (catalog, _) in parts.items():
+        if not isinstance(catalog, Catalog):
+            raise CatalogError(f"{name!r} must be (catalog, share), got {catalog!r:.80}")
+    tables = {repr(name): table_of(catalog) for name, (catalog, _) in parts.items()}
+    joined, found, start = concatenated(tables), [], 0
+    for (name, (catalog, _)), share in zip(parts.items(), shares, strict=True):
         found.append(MixPart(name, start, start + len(catalog), share / sum(shares)))
         start += len(catalog)
     weights(shares)
-    return catalog_of(table_of(joined).replaced(parts=tuple(found)))
+    return catalog_of(joined.replaced(parts=tuple(found)))
 
 
 def targets_of(

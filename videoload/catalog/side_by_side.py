@@ -33,10 +33,14 @@ def combined(
     CatalogError."""
     if len(parts) < 2:
         raise CatalogError("side_by_side takes catalogs by name, at least two: rgb=..., depth=...")
-    first, *others = parts.values()
-    if not all(table.is_of_whole_files for table in others):
-        raise CatalogError("segments are those of the first part: the others need whole files")
-    root, ways = common_root([table.root for table in parts.values()])
+    (leader, first), *others = parts.items()
+    for name, table in others:
+        if not table.is_of_whole_files:
+            raise CatalogError(
+                f"segments are those of the first part, {leader!r}: part {name!r} has some, and "
+                "needs whole files"
+            )
+    root, ways = common_root({f"part {name!r}": table.root for name, table in parts.items()})
     paths = {
         name: [way + path for path in table.paths]
         for way, (name, table) in zip(ways, parts.items(), strict=True)
@@ -83,7 +87,7 @@ def _offsets(
             shared[name] = cast(float, seconds)
             continue
         if name not in parts:
-            raise CatalogError(f"offset_s names {name!r}, which is not a part")
+            raise CatalogError(f"offset_s names {name!r}, which is not a part: {', '.join(parts)}")
         column = np.asarray(seconds, np.float64)
         if column.shape != (samples,) or not np.isfinite(column).all():
             raise CatalogError(
@@ -104,12 +108,12 @@ def beside(parts: Mapping[str, Sequence[str]], match: str | None) -> list[str]:
             raise CatalogError(f"without match=, all parts have as many files: {lengths_}")
         return list(map(SEPARATOR.join, zip(*parts.values(), strict=True)))
     (first, leading), *others = parts.items()
-    keys = names_in(leading, match, "match")
+    keys = names_in(leading, match, f"part {first!r}: match")
     known = set(keys)
     rows = [[path] for path in leading]
     for name, paths in others:
         found: dict[str, str] = {}
-        for path, key in zip(paths, names_in(paths, match, "match"), strict=True):
+        for path, key in zip(paths, names_in(paths, match, f"part {name!r}: match"), strict=True):
             if found.setdefault(key, path) != path:
                 raise CatalogError(
                     f"{found[key]!r} and {path!r} of part {name!r} have the same name {key!r} by "
@@ -124,16 +128,16 @@ def beside(parts: Mapping[str, Sequence[str]], match: str | None) -> list[str]:
     return list(map(SEPARATOR.join, rows))
 
 
-def common_root(roots: Sequence[Path | str | None]) -> tuple[Path | str | None, list[str]]:
-    """Return the folder above all roots, and the way from there to each of them. Raises
-    CatalogError if only some are known, or if they are on different storages."""
-    if len(set(roots)) == 1:
-        return roots[0], [""] * len(roots)
-    folders = [root for root in roots if isinstance(root, PurePath)]
+def common_root(roots: Mapping[str, Path | str | None]) -> tuple[Path | str | None, list[str]]:
+    """Return the folder above all roots, and the way from there to each of them. The names are for
+    messages. Raises CatalogError if only some are known, or if they are on different storages."""
+    if len(set(roots.values())) == 1:
+        return next(iter(roots.values())), [""] * len(roots)
+    folders = [root for root in roots.values() if isinstance(root, PurePath)]
     if len(folders) < len(roots):
         raise CatalogError(
             "to concatenate catalogs, all need a folder as root, or the same root, or no root: "
-            + ", ".join(str(root) for root in roots)
+            + ", ".join(f"{name} has {root}" for name, root in roots.items())
         )
     above = Path(os.path.commonpath(folders))
     ways = [folder.relative_to(above).as_posix() for folder in folders]

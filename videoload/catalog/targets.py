@@ -330,17 +330,22 @@ def subset(targets: Targets, indices: Ints) -> Targets:
     return _each(targets, lambda column: _rows(column, indices))
 
 
-def joined(parts: Sequence[Targets]) -> Targets:
-    """Return the targets of several catalogs, one after the other. Raises CatalogError."""
-    if len({_kind(part) for part in parts}) != 1:
-        raise CatalogError(
-            "to concatenate catalogs, their targets must have the same names, shapes and types, "
-            "not " + " and ".join(sorted({str(_kind(part)) for part in parts}))
-        )
-    first = parts[0]
-    if isinstance(first, dict):
-        return {name: _one([part[name] for part in parts]) for name in first}  # type: ignore[index]
-    return _one(list(parts))  # type: ignore[arg-type]
+def joined(parts: Mapping[str, Targets]) -> Targets:
+    """Return the targets of several catalogs, one after the other. The names are for messages.
+    Raises CatalogError."""
+    (leader, first), *others = parts.items()
+    own = _kinds(first)
+    for name, other in others:
+        theirs = _kinds(other)
+        if differing := [each for each in {**own, **theirs} if own.get(each) != theirs.get(each)]:
+            column = differing[0]
+            one, two = (_text(kinds.get(column)) for kinds in (own, theirs))
+            raise CatalogError(
+                "to concatenate catalogs, their targets must have the same names, shapes and "
+                f"types: {column} is {one} in {leader}, and {two} in {name}"
+            )
+    found = {name: _one([named(part)[name] for part in parts.values()]) for name in named(first)}
+    return found if isinstance(first, dict) else found[_ONLY]
 
 
 def batch(
@@ -578,9 +583,18 @@ def _shape(column: Column, frames: tuple[int, ...]) -> tuple[tuple[int, ...], st
 
 
 def _kind(targets: Targets) -> tuple[object, ...]:
-    return tuple(
-        (name, *_kind_of(column), *_shape(column, ())) for name, column in named(targets).items()
-    )
+    return tuple((name, *kind) for name, kind in _kinds(targets).items())
+
+
+def _kinds(targets: Targets) -> dict[str, tuple[object, ...]]:
+    """Return the class, shape and type of each column, with the options of its class."""
+    return {
+        name: (*_kind_of(column), *_shape(column, ())) for name, column in named(targets).items()
+    }
+
+
+def _text(kind: tuple[object, ...] | None) -> str:
+    return "missing" if kind is None else " ".join(str(each) for each in kind if each is not None)
 
 
 def _kind_of(column: Column) -> Iterator[object]:

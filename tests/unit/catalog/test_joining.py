@@ -2,7 +2,7 @@
 
 from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -77,6 +77,40 @@ def test_catalogs_with_the_same_url_are_joined_and_no_others(tmp_path: Path) -> 
     for parts in nothing:
         with refused():
             Catalog.concat(parts)
+
+
+def test_the_error_names_the_catalogs_and_what_differs() -> None:
+    plain, labelled = catalog("a", 2), catalog("b", 2, "run")
+    actions = plain.with_targets({"action": np.zeros((2, 7)), "text": ["a", "b"]})
+    longer = plain.with_targets({"action": np.zeros((2, 14)), "text": ["a", "b"]})
+    top, wrist = (Catalog([f"{name}.avi"]) for name in ("top", "wrist"))
+    both = Catalog.side_by_side(top=top, wrist=wrist)
+    frames = Catalog.side_by_side(top=top, wrist=wrist, by="frames")
+    moments = Catalog(["a.avi"], at=[3])
+    ran = labelled.with_targets({"action": np.zeros((2, 7))})
+    for one, other, words in (
+        (actions, longer, ["'aloha'", "'more'", "action", "(7,)", "(14,)"]),
+        (actions, plain, ["'aloha'", "'more'", "targets"]),
+        (actions, ran, ["'more'", "classes", "run"]),
+        (both, top, ["'aloha'", "wrist", "'more'", "one file"]),
+        (both, frames, ["by='time'", "by='frames'"]),
+        (plain, moments, ["'aloha'", "'more'", "moments"]),
+        (plain, mix({"x": (plain, 1)}), ["'more'", "mixture"]),
+    ):
+        with refused(*words):
+            mix({"aloha": (one, 1), "more": (other, 1)})
+        named = [word for word in words if word not in ("'aloha'", "'more'")]
+        with refused("catalogs[1]", *named):
+            Catalog.concat([one, other])
+    with refused("'more'", "share"):
+        mix({"more": (cast(Any, None), 1)})
+    segments = Catalog(["b.avi"], starts=[1], ends=[9])
+    with refused("'wrist'", "segments"):
+        Catalog.side_by_side(top=top, wrist=segments)
+    with refused("'wrist'", "match="):
+        Catalog.side_by_side(top=top, wrist=wrist, match="t(o)p")
+    with refused("'wrist'", "mixture"):
+        Catalog.side_by_side(top=top, wrist=mix({"x": (wrist, 1)}))
 
 
 # Mixed
