@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import math
 import os
 from collections.abc import Iterator, Mapping
@@ -215,13 +216,14 @@ class Stream(ReadableStream, Generic[C]):
         Returns:
             ``step``, the number of batches over all epochs; ``fingerprint`` and ``world``, the
             number of ranks; ``all_ranks``, what they give together; ``copies``, which copies were
-            used of files that only workers of other hosts have. They can be pickled, and written as
-            JSON.
+            used of files that only workers of other hosts have; ``stream``, the settings, for
+            messages. They can be pickled, and written as JSON.
         """
         return {
             "step": self.cursor.step, "fingerprint": self.fingerprint,
             "world": self.options["shard"][1], "copies": self.copies,
             "all_ranks": self.identity.of_all_ranks,
+            "stream": json.dumps({**self.identity.settings, "shard": ""}),
         }  # fmt: skip
 
     def load_state_dict(self, state: Mapping[str, int | str]) -> None:
@@ -242,23 +244,15 @@ class Stream(ReadableStream, Generic[C]):
         """
         own = self.state_dict()
         found = state if isinstance(state, Mapping) else {}
-        if missing := [name for name in ("step", "fingerprint", "world") if name not in found]:
+        needed = ("step", "fingerprint", "world", "stream")
+        if missing := [name for name in needed if name not in found]:
             raise SpecError(
                 f"this state has no {missing[0]!r}: pass the result of a stream's state_dict()"
             )
-        differs = [what for what in ("fingerprint", "world") if state.get(what) != own[what]]
-        if differs and not (own["all_ranks"] and state.get("all_ranks") == own["all_ranks"]):
-            what = differs[0]
-            ranks = (
-                f"; {state.get('world')} ranks become {own['world']} only where ranks times "
-                "batch_size stays the same, with drop_remainder=True and without mixtures, "
-                "balance= and batch_frames="
-            )
-            raise VideoloadError(
-                f"this state belongs to another stream: its {what} is {state.get(what)}, and this "
-                f"stream's is {own[what]}; videos, labels, clip spec and options must be equal"
-                + ("" if state.get("world") == own["world"] else ranks)
-            )
+        is_same = all(state[name] == own[name] for name in ("fingerprint", "world"))
+        if not is_same and not (own["all_ranks"] and state.get("all_ranks") == own["all_ranks"]):
+            why = self.identity.obstacle(json.loads(str(state["stream"])), int(state["world"]))
+            raise VideoloadError(f"this state belongs to another stream ({why})")
         if (step := whole("step", state.get("step"), 0)) % len(self):
             self.plan.check_resume(step)
         try:

@@ -42,9 +42,9 @@ class Identity:
     """
 
     settings: Settings
-    regroups: bool = False
-    """Whether a step of all ranks together has the same samples with another number of ranks, where
-    ranks times batch size is the same."""
+    fixed_ranks: str = ""
+    """Why a step of all ranks together has other samples with another number of ranks. "": it has
+    the same, where ranks times batch size is the same."""
 
     @classmethod
     def of(
@@ -76,7 +76,7 @@ class Identity:
             settings["mixture"] = _digest(len(catalog.parts), repr(catalog.parts).encode())
         if code:
             settings["code"] = ", ".join(f"{name} ({code[name]})" for name in sorted(code))
-        return cls(settings, do_ranks_regroup(catalog, spec, options))
+        return cls(settings, fixed_ranks(catalog, spec, options))
 
     @property
     def fingerprint(self) -> str:
@@ -87,7 +87,7 @@ class Identity:
     def of_all_ranks(self) -> str:
         """Return the identity of all ranks' batches together, at each step: 64 bits in hex. "": it
         depends on the number of ranks."""
-        if not self.regroups:
+        if self.fixed_ranks:
             return ""
         _, world = literal_eval(self.settings.get("shard", _DEFAULTS["shard"]))
         rows = world * int(self.settings["batch_size"])
@@ -101,14 +101,37 @@ class Identity:
             if saved.get(name) != self.settings.get(name)
         )
 
+    def obstacle(self, saved: Settings, ranks: int) -> str:
+        """Return why this stream cannot resume a ``saved`` one of so many ranks, or ""."""
+        own, before = ({**each, "shard": ""} for each in (self.settings, saved))
+        _, world = literal_eval(self.settings.get("shard", _DEFAULTS["shard"]))
+        if ranks == world:
+            return Identity(own).difference(before)
+        size, size_before = (each.pop("batch_size", "0") for each in (own, before))
+        found = Identity(own).difference(before)
+        if self.fixed_ranks:
+            found += f"; {ranks} ranks before, {world} now, and {self.fixed_ranks} needs the same"
+        elif ranks * int(size_before) != world * int(size):
+            found += (
+                f"; batch_size {size_before} on each of {ranks} ranks before, {size} on each of "
+                f"{world} now, and their product must be the same"
+            )
+        return found.removeprefix("; ")
 
-def do_ranks_regroup(catalog: Catalog, spec: SampleSpec, options: CheckedOptions) -> bool:
-    """See `Identity.regroups`. Samples that take turns do not: each rank has turns of its own. The
-    last batch of an epoch does not, if it may be smaller."""
-    takes_turns = bool(catalog.parts) or options["balance"] == "class"
-    size = options["batch_size"]
-    fits = bool(size and size % crops_of(spec.leader) == 0)
-    return bool(options["drop_remainder"] is True and fits and not takes_turns)
+
+def fixed_ranks(catalog: Catalog, spec: SampleSpec, options: CheckedOptions) -> str:
+    """Return the condition of `Identity.fixed_ranks`. Samples that take turns have it: each rank
+    has turns of its own. The last batch of an epoch has it, if it may be smaller."""
+    if catalog.parts:
+        return "a mixture"
+    if options["balance"] == "class":
+        return 'balance="class"'
+    if not (size := options["batch_size"]):
+        return "batch_frames="
+    if size % (crops := crops_of(spec.leader)):
+        return f"a batch_size that the {crops} crops of a clip do not divide"
+    drop = options["drop_remainder"]
+    return "" if drop is True else f"drop_remainder={drop!r}"
 
 
 def _option_settings(options: CheckedOptions) -> dict[str, str]:

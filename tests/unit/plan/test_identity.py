@@ -79,3 +79,23 @@ def test_ranks_that_agree_have_one_fingerprint() -> None:
     assert ranks == {identity().fingerprint}
     assert identity(CATALOG[:9]).fingerprint not in ranks, "one file is missing on one rank"
     assert identity(seed=1).fingerprint not in ranks
+
+
+@pytest.mark.parametrize(
+    ("now", "ranks", "words"),
+    [
+        (identity(shard=(1, 2)), 2, ""),
+        (identity(shard=(1, 2), seed=7), 2, "seed: 0 before, 7 now"),
+        (identity(shard=(1, 2), batch_size=1), 1, ""),
+        (identity(shard=(1, 4)), 2, "batch_size 2 .* 2 ranks before, 2 .* 4 now.*product.*"),
+        (identity(shard=(1, 4), seed=7), 2, "seed: .*; batch_size .*"),
+        (identity(MIXED), 2, "videos: .* 2 ranks before, 1 now, and a mixture .*"),
+        (identity(balance="class"), 2, "balance: .*; 2 ranks before, 1 now, and balance=.*"),
+        (identity(drop_remainder=False), 2, "drop_remainder: .*, and drop_remainder=False .*"),
+    ],
+)
+def test_the_condition_that_a_resumed_stream_does_not_meet_is_named(
+    now: Identity, ranks: int, words: str
+) -> None:
+    found = now.obstacle(identity(shard=(0, ranks)).settings, ranks)
+    assert re.fullmatch(words, found), found

@@ -20,7 +20,7 @@ from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.sample_spec import Shape, one_clip
 from videoload.errors import SpecError
 from videoload.plan.batches import Sample
-from videoload.plan.identity import do_ranks_regroup
+from videoload.plan.identity import fixed_ranks
 from videoload.plan.options import CheckedOptions, checked_options
 from videoload.plan.plan import Plan, Pool
 from videoload.plan.windows import check_lengths, with_windows
@@ -145,7 +145,7 @@ def test_a_step_of_all_ranks_has_the_same_samples_however_many_ranks_share_it(
             )
             for rank in range(world)
         ]  # fmt: skip
-        if rows % world or not do_ranks_regroup(catalog, one_clip(spec), every[0]):
+        if rows % world or fixed_ranks(catalog, one_clip(spec), every[0]):
             continue
         try:
             plans = [Plan.of(catalog, one_clip(spec), each) for each in every]
