@@ -41,7 +41,8 @@ def test_clips_are_normalised_and_channels_come_first(client: Client, videos: Vi
     for wrong in (
         {"layout": "NCHW"}, {"mean": (0.5,)}, {"mean": 0.5}, {"std": (0, 1, 1)},
         {"mean": (123.7, 116.3, 103.5)}, {"std": (0.2, 58.4, 0.2)},
-        {"dtype": torch.uint8, "std": std},
+        {"dtype": torch.uint8, "std": std}, {"mean": [[0.5] * 3]}, {"std": [[0.2]] * 3},
+        {"mean": (0.5, None, 0.5)}, {"mean": (float("nan"),) * 3}, {"std": "0.2"},
     ):  # fmt: skip
         with pytest.raises(SpecError):
             vl.torch.batches(stream, **wrong)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -223,12 +224,10 @@ class Numbers:
             raise VideoloadError("PyTorch is not installed: pip install torch") from None
         self.layout = layout.replace("N", "B")
         self.dtype = torch.float32 if dtype is None else dtype
-        self._scale = {"mean": mean, "std": std}
+        self._scale = {"mean": _floats("mean", mean), "std": _floats("std", std)}
         if sorted(self.layout.replace("V", "", 1)) != sorted(_AXES):
             raise SpecError(f"layout must have each letter of {_AXES} once, got {layout!r}")
         for name, values in self.given():
-            if not isinstance(values, Sized) or len(values) not in (1, 3):
-                raise SpecError(f"{name} needs a number for each channel, got {values!r}")
             if max(values) > 1:
                 raise SpecError(
                     f"{name} is of values from 0 to 1: divide {values!r} by the largest of a "
@@ -236,7 +235,7 @@ class Numbers:
                 )
             if not self.dtype.is_floating_point:
                 raise SpecError(f"{name}= needs a dtype of floats, got {self.dtype}")
-        if std is not None and not all(value > 0 for value in std):
+        if (by := self._scale["std"]) is not None and not all(value > 0 for value in by):
             raise SpecError(f"std divides, so its numbers must be above 0, got {std!r}")
         # On the device, once: a copy from plain memory waits for all that the device has to do.
         self._constants: dict[Any, Any] = {}
@@ -293,6 +292,21 @@ class Numbers:
             made = torch.tensor(values, dtype=self.dtype, device=device)
             self._constants[name, device] = made
         return self._constants[name, device]
+
+
+def _floats(name: str, values: Sequence[float] | None) -> list[float] | None:
+    """Return a number for each channel, of a list, a tuple or an array. Raises SpecError."""
+    if values is None:
+        return None
+    try:
+        found = [float(value) for value in values]
+    except (TypeError, ValueError):
+        found = []
+    if len(found) not in (1, 3) or not all(map(math.isfinite, found)):
+        raise SpecError(
+            f"{name} needs a number for each channel, such as (0.5, 0.5, 0.5), got {values!r:.200}"
+        )
+    return found
 
 
 def finishing(
