@@ -2,11 +2,11 @@
 connections that exceed limits.
 
 ZeroMQ reports which descriptors it accepts (a socket monitor), and wrong keys, but not the received
-bytes. It closes them in its own thread, and the kernel gives their numbers to others. So a
-connection has a unique serial number, and this is the only table of them: descriptor, socket (by
-its inode), host, and peer. Each look is at a duplicate of the descriptor, which cannot change, and
-it counts only if it is the socket that was accepted. All duplicates use one descriptor that is set
-aside, so a look needs no free one.
+bytes. It closes them in its own thread, and the kernel gives their numbers to others. So each has
+one record, and this is the only table of them: descriptor, socket (by its inode), host, peer, and
+what it may send. Each look is at a duplicate of the descriptor, which cannot change, and it counts
+only if it is the socket that was accepted. All duplicates use one descriptor that is set aside, so
+a look needs no free one.
 
 One call handles a bounded number of events and looks.
 """
@@ -19,11 +19,10 @@ import struct
 import time
 from collections.abc import Callable, Collection
 from contextlib import suppress
-from dataclasses import dataclass
 
 import zmq
 
-from videoload.wire.limits import Limits
+from videoload.wire.limits import Connection, judge
 
 _EVENTS = zmq.EVENT_ACCEPTED | zmq.EVENT_DISCONNECTED | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
 # In the place of a descriptor: one side alone has keys, or both have them and they do not fit.
@@ -39,16 +38,6 @@ _MAX_LOOKS = 512  # of one call: a look takes 4 us
 _LOOK_S, _LOOK_SHARE = 0.02, 25
 
 
-@dataclass(slots=True)
-class _Accepted:
-    """``peer``: ZeroMQ's name of the sender, after the first message."""
-
-    descriptor: int
-    inode: int
-    host: str = "somebody"
-    peer: bytes = b""
-
-
 class Connections:
     """The connections to one socket. Create it before the socket is bound."""
 
@@ -56,22 +45,20 @@ class Connections:
         self,
         context: zmq.Context[zmq.Socket[bytes]],
         bound: zmq.Socket[bytes],
-        limits: Limits,
+        most: int,
         children: Callable[[], Collection[int]] | None = None,
     ) -> None:
-        """``children``, for a private address: the processes that may connect. Others are closed
-        on at once."""
-        self.limits = limits
+        """``most`` connections have room at once. ``children``, for a private address: the
+        processes that may connect. Others are closed on at once."""
+        self._most = most
         self.name: int | bytes | None = None  # the port, or the name of a Unix socket
         self.rejected = 0  # because of other keys than this side's
         self._children = children
         self._bound = bound
-        self._accepted: dict[int, _Accepted] = {}  # by serial number
-        self._serials: dict[int, int] = {}  # by descriptor
-        self._next_serial = 0
-        self._serial_of: dict[bytes, int] = {}  # by peer
+        self._open: dict[int, Connection] = {}  # by descriptor
+        self._by_peer: dict[bytes, Connection] = {}
         self._has_other_keys = False  # the connection that ends next
-        self._to_look_at: list[int] = []  # connections that this round of looks has still to see
+        self._to_look_at: list[Connection] = []  # that this round of looks has still to see
         self._next_look = 0.0
         self._spare = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         # The family determines the length of a name; AF_INET6 has room for AF_INET.
@@ -87,24 +74,26 @@ class Connections:
         self.events.setsockopt(zmq.RCVHWM, 0)  # else ZeroMQ's thread would wait for this one
         self.events.connect(where)
 
-    def serial(self, descriptor: int, peer: bytes) -> int:
-        """Return the connection on which ``peer`` sent, whose descriptor was this one by then; -1
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def of(self, descriptor: int, peer: bytes) -> Connection | None:
+        """Return the connection on which ``peer`` sent, whose descriptor was this one by then; None
         if it is over. ZeroMQ reports a connection before a message of it can be read."""
-        if (known := self._serial_of.get(peer)) is not None:
+        if (known := self._by_peer.get(peer)) is not None:
             return known
         while self.update():  # connections and disconnections with this number
             pass
-        serial = self._serials.get(descriptor, -1)
-        if (accepted := self._accepted.get(serial)) is None:
-            return -1
+        if (found := self._open.get(descriptor)) is None:
+            return None
         # ZeroMQ numbers peers in order. Messages sent before a disconnection may be read last.
-        number, other = (int.from_bytes(each[1:], "big") for each in (peer, accepted.peer))
-        if accepted.peer and (number - other) % (1 << 32) >= 1 << 31:
-            return -1
-        self._serial_of.pop(accepted.peer, None)
-        accepted.peer = peer
-        self._serial_of[peer] = serial
-        return serial
+        number, other = (int.from_bytes(each[1:], "big") for each in (peer, found.peer))
+        if found.peer and (number - other) % (1 << 32) >= 1 << 31:
+            return None
+        self._by_peer.pop(found.peer, None)
+        found.peer = peer
+        self._by_peer[peer] = found
+        return found
 
     def update(self) -> bool:
         """Note new and closed connections, and return whether there may be more."""
@@ -133,12 +122,10 @@ class Connections:
 
     def _forget(self, number: int) -> str:
         """Note that the connection of this descriptor has ended, and return its host."""
-        serial = self._serials.pop(number, -1)
-        self.limits.disconnected(serial)
-        if (accepted := self._accepted.pop(serial, None)) is None:
+        if (ended := self._open.pop(number, None)) is None:
             return "somebody"
-        self._serial_of.pop(accepted.peer, None)
-        return accepted.host
+        self._by_peer.pop(ended.peer, None)
+        return ended.host
 
     def inspect(self, now: float) -> tuple[list[str], float]:
         """Close connections that exceed their limits. Return a line with the reason for each, and
@@ -146,12 +133,12 @@ class Connections:
         self.update()
         if self._children is None:
             received = self._received(now) if now >= self._next_look else {}
-            for serial, why in self.limits.judge(received, now).items():
-                if self._look_at(serial):
+            for connection, why in judge(self._open.values(), received, self._most, now).items():
+                if self._look_at(connection):
                     self._hang_up(why)
             self._detach()
         lines, self._lines = self._lines, []
-        return lines, self._next_look if self._children is None and self._accepted else float("inf")
+        return lines, self._next_look if self._children is None and self._open else float("inf")
 
     def close(self) -> None:
         self._bound.disable_monitor()
@@ -159,18 +146,18 @@ class Connections:
         self._look.close()
         self._spare.close()
 
-    def _received(self, now: float) -> dict[int, int]:
+    def _received(self, now: float) -> dict[Connection, int]:
         """Return the bytes received on some connections; the next calls check the others."""
         began = time.perf_counter()
-        received: dict[int, int] = {}
-        self._to_look_at = self._to_look_at or list(self._accepted)
+        received: dict[Connection, int] = {}
+        self._to_look_at = self._to_look_at or list(self._open.values())
         looks, self._to_look_at = self._to_look_at[:_MAX_LOOKS], self._to_look_at[_MAX_LOOKS:]
-        for serial in looks:
-            if not self._look_at(serial):  # closed; ZeroMQ will report it
+        for connection in looks:
+            if not self._look_at(connection):  # closed; ZeroMQ will report it
                 continue
             with suppress(OSError, struct.error):
                 info = self._look.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _RECEIVED.size)
-                (received[serial],) = _RECEIVED.unpack(info)
+                (received[connection],) = _RECEIVED.unpack(info)
         pause_s = _LOOK_SHARE * (time.perf_counter() - began)
         self._next_look = now + (pause_s if self._to_look_at else max(_LOOK_S, pause_s))
         return received
@@ -180,10 +167,7 @@ class Connections:
             name = self._look.getsockname()
             if self.name != (name[1] if isinstance(name, tuple) else name):
                 return  # it was closed meanwhile, and the number is another's now
-        self._next_serial += 1
-        self._serials[number] = self._next_serial
-        accepted = self._accepted[self._next_serial] = _Accepted(number, inode)
-        self.limits.connected(self._next_serial, time.monotonic())
+        accepted = self._open[number] = Connection(time.monotonic(), number, inode)
         if self._children is None:
             with suppress(OSError):  # it has disconnected
                 accepted.host = self._look.getpeername()[0].removeprefix("::ffff:")
@@ -196,10 +180,10 @@ class Connections:
             if pid != os.getpid() and pid not in self._children():
                 self._hang_up(f"process {pid} is no worker of this trainer")
 
-    def _look_at(self, serial: int) -> bool:
+    def _look_at(self, connection: Connection) -> bool:
         """Look at a connection's socket from now on. False: it is closed."""
-        accepted = self._accepted.get(serial)
-        return accepted is not None and self._attach(accepted.descriptor) == accepted.inode
+        is_open = self._open.get(connection.descriptor) is connection
+        return is_open and self._attach(connection.descriptor) == connection.inode
 
     def _attach(self, number: int) -> int | None:
         """Look at a descriptor's socket from now on; returns its inode. None: it is closed."""

@@ -14,7 +14,7 @@ in the trainer's memory. There are three bounds:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 _STRANGER_BYTES = 64 << 10  # a handshake and the longest HELLO take 8 kB
@@ -22,89 +22,74 @@ _WORKER_BYTES = 1 << 20  # with the heartbeats of ten minutes without a read
 _HELLO_S = 15.0  # a worker sends HELLO at once
 
 
-@dataclass(slots=True)
-class _Connection:
+@dataclass(eq=False, slots=True)
+class Connection:
+    """A connection, and what it may send. ``peer``: ZeroMQ's name of the sender, after the first
+    message. ``completed``: a message was, since the last look."""
+
     since: float  # when it connected, or when its worker left
-    max_bytes: int = _STRANGER_BYTES
-    received: int = 0  # bytes by the time when its last message was complete
-    seen: int = 0  # bytes at the last look
-    grew: bool = False  # since the last call of `growing`
-    completed: bool = False  # a message, since the last look
-    is_worker: bool = False
-    hung_up: bool = False
+    descriptor: int = -1
+    inode: int = 0
+    host: str = "somebody"
+    peer: bytes = b""
+    completed: bool = False
+    _max_bytes: int = _STRANGER_BYTES
+    _received: int = 0  # bytes by the time when its last message was complete
+    _seen: int = 0  # bytes at the last look
+    _grew: bool = False  # since the last call of `take_growth`
+    _is_worker: bool = False
+    _hung_up: bool = False
 
+    def admitted(self) -> None:
+        """Note that its worker is admitted."""
+        self._is_worker = True
+        self._max_bytes = max(self._max_bytes, _WORKER_BYTES)
 
-class Limits:
-    """The connections to one address. Each has a number that no other one ever gets."""
-
-    def __init__(self, max_connections: int) -> None:
-        self._max_connections = max_connections
-        self._connections: dict[int, _Connection] = {}
-
-    def __contains__(self, number: int) -> bool:
-        return number in self._connections
-
-    def __len__(self) -> int:
-        return len(self._connections)
-
-    def connected(self, number: int, now: float) -> None:
-        self._connections[number] = _Connection(now)
-
-    def disconnected(self, number: int) -> None:
-        self._connections.pop(number, None)
-
-    def completed(self, number: int) -> None:
-        if (connection := self._connections.get(number)) is not None:
-            connection.completed = True
-
-    def admitted(self, number: int) -> None:
-        if (connection := self._connections.get(number)) is not None:
-            connection.is_worker = True
-            connection.max_bytes = max(connection.max_bytes, _WORKER_BYTES)
-
-    def left(self, number: int, now: float) -> None:
+    def left(self, now: float) -> None:
         """Note that its worker has left. Answers to its leases may still be in flight."""
-        if (connection := self._connections.get(number)) is not None:
-            connection.is_worker = False
-            connection.since = now
+        self._is_worker, self.since = False, now
 
-    def granted(self, number: int, answer_bytes: int, leases: int = 1) -> None:
+    def granted(self, answer_bytes: int, leases: int = 1) -> None:
         """Note that its worker got a lease with an answer of ``answer_bytes``, and holds ``leases``
         now. The answer to one more lease may be in flight."""
-        if (connection := self._connections.get(number)) is not None:
-            answers = (leases + 1) * answer_bytes
-            connection.max_bytes = max(connection.max_bytes, _WORKER_BYTES + answers)
+        answers = (leases + 1) * answer_bytes
+        self._max_bytes = max(self._max_bytes, _WORKER_BYTES + answers)
 
-    def growing(self) -> list[int]:
-        """Return connections with new bytes since the last call, even a part of a message."""
-        grew = [number for number, connection in self._connections.items() if connection.grew]
-        for number in grew:
-            self._connections[number].grew = False
+    def take_growth(self) -> bool:
+        """Return whether bytes arrived since the last call, even a part of a message."""
+        grew, self._grew = self._grew, False
         return grew
 
-    def judge(self, received: Mapping[int, int], now: float) -> dict[int, str]:
-        """Return connections to close, with the reason. ``received``: the bytes received so far on
-        each of the checked connections."""
-        found: dict[int, str] = {}
-        for number, count in received.items():
-            connection = self._connections.get(number)
-            if connection is None or connection.hung_up:
-                continue
-            connection.grew |= count > connection.seen
-            connection.seen = count
-            if connection.completed:
-                connection.received, connection.completed = count, False
-            unfinished = count - connection.received
-            if unfinished > connection.max_bytes:
-                found[number] = f"{unfinished} bytes arrived without a complete message"
-            elif not connection.is_worker and now - connection.since > _HELLO_S:
-                found[number] = f"no HELLO within {_HELLO_S:g} s"
-        if len(self._connections) > self._max_connections:
-            here = {n: c for n, c in self._connections.items() if not c.hung_up}
-            surplus = max(0, len(here) - len(found) - self._max_connections)
-            strangers = [n for n, c in here.items() if not c.is_worker and n not in found]
-            for number in sorted(strangers, key=lambda n: (here[n].since, n))[:surplus]:
-                found[number] = f"{len(here)} connections are more than there is room for"
-        for number in found:
-            self._connections[number].hung_up = True
-        return found
+    def look(self, received: int, now: float) -> str:
+        """Return why to close it, "" if there is no reason. ``received``: its bytes so far."""
+        self._grew |= received > self._seen
+        self._seen = received
+        if self.completed:
+            self._received, self.completed = received, False
+        unfinished = received - self._received
+        if unfinished > self._max_bytes:
+            return f"{unfinished} bytes arrived without a complete message"
+        if not self._is_worker and now - self.since > _HELLO_S:
+            return f"no HELLO within {_HELLO_S:g} s"
+        return ""
+
+
+def judge(
+    connections: Collection[Connection], received: Mapping[Connection, int], most: int, now: float
+) -> dict[Connection, str]:
+    """Return connections to close, with the reason, if ``most`` have room. ``received``: the bytes
+    received so far on those that were looked at."""
+    found = {
+        each: why
+        for each, count in received.items()
+        if not each._hung_up and (why := each.look(count, now))
+    }
+    if len(connections) > most:
+        here = [each for each in connections if not each._hung_up]
+        surplus = max(0, len(here) - len(found) - most)
+        strangers = [each for each in here if not each._is_worker and each not in found]
+        for each in sorted(strangers, key=lambda each: each.since)[:surplus]:
+            found[each] = f"{len(here)} connections are more than there is room for"
+    for each in found:
+        each._hung_up = True
+    return found

@@ -35,7 +35,7 @@ from videoload.errors import ProtocolError, TransportError
 from videoload.wire.addresses import all_interfaces, check_address
 from videoload.wire.connections import Connections
 from videoload.wire.keys import TRAINER, WORKER, load_key, own_keys
-from videoload.wire.limits import Limits
+from videoload.wire.limits import Connection
 from videoload.wire.messages import (
     FromTrainer,
     FromWorker,
@@ -77,17 +77,19 @@ class Peer(NamedTuple):
 
     def admitted(self) -> None:
         """The last message was this worker's HELLO, and it is admitted."""
-        self.router.numbers[self.identity] = self.router.last
-        self.router.limits.admitted(self.router.last)
+        if (connection := self.router.last) is not None:
+            self.router.workers[self.identity] = connection
+            connection.admitted()
 
     def granted(self, answer_bytes: int, leases: int) -> None:
         """The worker was given a lease with an answer of ``answer_bytes``, and holds ``leases``."""
-        number = self.router.numbers.get(self.identity, -1)
-        self.router.limits.granted(number, answer_bytes, leases)
+        if (connection := self.router.workers.get(self.identity)) is not None:
+            connection.granted(answer_bytes, leases)
 
     def left(self) -> None:
         """The worker has left."""
-        self.router.limits.left(self.router.numbers.pop(self.identity, -1), time.monotonic())
+        if (connection := self.router.workers.pop(self.identity, None)) is not None:
+            connection.left(time.monotonic())
 
 
 class Router:
@@ -117,9 +119,8 @@ class Router:
         needs keys.
         """
         check_address(endpoint, keys, insecure)
-        self.limits = Limits(most)
-        self.numbers: dict[bytes, int] = {}  # the connections of workers, by serial number
-        self.last = -1  # the connection of the last message
+        self.workers: dict[bytes, Connection] = {}  # the connections of workers
+        self.last: Connection | None = None  # the one of the last message; None if it is over
         self.more = False  # whether frames of the last message are still to be taken
         self._admits = admits
         with _socket(context, zmq.ROUTER, f"listen on {endpoint}", keys, TRAINER) as self.socket:
@@ -136,7 +137,7 @@ class Router:
                 self.socket.setsockopt_string(zmq.ZAP_DOMAIN, "videoload")
             if endpoint.startswith("ipc://"):
                 self.socket.setsockopt(zmq.IPC_FILTER_UID, os.getuid())
-            self.connections = Connections(context, self.socket, self.limits, children)
+            self.connections = Connections(context, self.socket, most, children)
             try:
                 self.socket.bind(all_interfaces(endpoint))
             except BaseException:
@@ -205,17 +206,17 @@ class Router:
 
     def sending(self) -> list[Peer]:
         """Return the workers that sent something since the last call, even a part of a message."""
-        growing = set(self.limits.growing())
-        return [Peer(self, name) for name, number in self.numbers.items() if number in growing]
+        return [Peer(self, name) for name, each in self.workers.items() if each.take_growth()]
 
     def _note(self, frame: zmq.Frame, identity: bytes) -> None:
         """Note the end of this message. Raises ProtocolError."""
         if self._admits is not None and not self._admits(str(frame.get("User-Id"))):
             raise ProtocolError("its key was revoked")
-        if (serial := self.numbers.get(identity)) is None:
-            serial = self.connections.serial(int(frame.get(zmq.SRCFD)), identity)
-        self.last = serial
-        self.limits.completed(self.last)
+        self.last = self.workers.get(identity)
+        if self.last is None:
+            self.last = self.connections.of(int(frame.get(zmq.SRCFD)), identity)
+        if self.last is not None:
+            self.last.completed = True
 
     def close(self, *, linger_ms: int = 0) -> None:
         """Unbind. Messages that are not sent within ``linger_ms`` are dropped."""
