@@ -222,19 +222,11 @@ class ReadableStream:
         """
         rows = self._lend(batch, idle)
         queue.handed_over()
-        source = self.source
-        spec = cast("SampleSpec", source.layout_of(batch.samples[0]).task)
-        look, source.look = source.look, None
-        made = collate(
+        spec = cast("SampleSpec", self.source.layout_of(batch.samples[0]).task)
+        return collate(
             batch.step, batch.samples, self.catalog, spec, rows, batch.info, self._lengths,
-            info=info or look is not None,
+            info=info,
         )  # fmt: skip
-        if look is not None and len(made) == 3:
-            try:
-                look(made)
-            except Exception:  # who draws for people ends no training
-                _log.exception("the live page cannot show a batch")
-        return made if info else made[:2]
 
     def _lend(self, batch: Ready, idle: Callable[[], None] | None) -> npt.NDArray[np.uint8]:
         """Return the clips of a batch, uint8 [B, bytes of a clip]. ``idle`` is called before a
