@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from itertools import count, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -296,7 +296,7 @@ def extract(
     batch_size: Annotated[int, typer.Option(min=1, help="Windows in each batch of the model.")] = 8,
     workers: Annotated[int | None, per_core("Worker processes.")] = None,
     csv: Annotated[
-        bool, typer.Option("--csv", help="Also write a CSV of the best classes for each file.")
+        bool, typer.Option("--csv", help="Also write OUT/windows.csv: the best classes.")
     ] = False,
     top: Annotated[int, typer.Option(min=1, help="Classes of each window in the CSV.")] = 1,
     classes: Annotated[
@@ -308,13 +308,6 @@ def extract(
             metavar="TEXT",
             help="The name of a function: a later run with the same name resumes. A Keras model "
             "is identified by its weights.",
-        ),
-    ] = None,
-    average: Annotated[
-        Literal["scores", "softmax"] | None,
-        typer.Option(
-            metavar="scores|softmax",
-            help="Average overlapping windows to a curve: their scores, or the softmax of them.",
         ),
     ] = None,
     verbose: Verbose = 0,
@@ -344,8 +337,7 @@ def extract(
         try:
             done = predict(
                 found, client, catalog, spec, batch_size, to_npy=output,
-                to_csv=output if csv else None, average=average, top=top, classes=names,
-                name=name,
+                to_csv=output / "windows.csv" if csv else None, top=top, classes=names, name=name,
             )  # fmt: skip
         except KeyboardInterrupt:
             say(f"stopped: {output} contains the finished results; the same command resumes")

@@ -26,8 +26,8 @@ from videoload.errors import BadVideo, SpecError, TooManyBadVideos, named
 from videoload.logs import Log
 from videoload.plan.batches import BatchInfo
 from videoload.plan.windows import windows_of
-from videoload.tools.evaluation import Average, check_inputs, scores_of
-from videoload.tools.predict_windows import FileScores, Ints, Layout, Scores, Stitcher, Windows
+from videoload.tools.evaluation import check_inputs, scores_of
+from videoload.tools.predict_windows import FileScores, Ints, Layout, Scores, Stitcher
 from videoload.tools.provenance import provenances_of, weights_digest
 from videoload.tools.results import Results, Target, WindowTable, row_names, segment_of
 
@@ -65,7 +65,6 @@ def predict(
     *,
     to_csv: Target = None,
     to_npy: Target = None,
-    average: Average | None = None,
     top: int = 1,
     classes: Sequence[str] | None = None,
     name: str | None = None,
@@ -92,15 +91,11 @@ def predict(
             ``"dense"``.
         batch_size: Windows that the model gets at once, at least 1. Default 8. At the end of a run
             they may be fewer.
-        to_csv: A file that ends with ``.csv``: a table of all files with the columns path, start_s,
-            end_s, class, score. Another name: a folder with such a table for each file. Default
+        to_csv: A table of all files with the columns path, start_s, end_s, class, score. Default
             None.
         to_npy: Folder for two arrays of each file: ``<path>.npy`` with the scores [n, ...], and
             ``<path>.times.npy`` with start_s and end_s, float64 [n, 2]. Segments of a file have
             their beginning and end behind the path. Default None.
-        average: Overlapping windows become a curve: the score at the beginning of each window is
-            the mean of all windows that show it, and holds until the next one begins. It is the
-            mean of ``"scores"``, or of their ``"softmax"``. Default None: the windows themselves.
         top: Classes of each window in the CSV, those with the highest scores. Default 1.
         classes: Their names. None, the default: those of the catalog, if there are as many as
             scores; else numbers from 0 on.
@@ -120,13 +115,11 @@ def predict(
         VideoloadError: The model fails; ``to_csv`` or ``to_npy`` holds other results, or cannot be
             written; or what reading a stream raises, but for videos that cannot be decoded.
     """
-    spec = _dense(clip, average)
+    spec = _dense(clip)
     names_given = catalog.classes if classes is None else classes
     table = WindowTable(whole("top", top), names_given, classes is not None)
-    if average not in (None, "scores", "softmax"):
-        raise SpecError(f'average must be None, "scores" or "softmax", got {average!r}')
     batch_size, kept = whole("batch_size", batch_size), (to_csv, to_npy) != (None, None)
-    score = scores_of(model, average)
+    score = scores_of(model)
     check_inputs(model)
     of_model = weights_digest(model) if kept and name is None else name
     if kept and of_model is None:
@@ -143,7 +136,7 @@ def predict(
     scoring = _Scoring(stream, Layout(counts, run), score, batch_size)
     names = row_names(catalog)
     provenances = provenances_of(client if kept else None, catalog, spec, names, of_model)
-    results = Results(to_csv, to_npy, _settings(stream, average), table, provenances)
+    results = Results(to_csv, to_npy, _settings(stream), table, provenances)
     try:
         rows = [row for row in np.flatnonzero(counts).tolist() if results.lacks(row)]
         done, with_nan = Predictions([], [], {}), []
@@ -156,10 +149,9 @@ def predict(
                 continue
             if windows.scores.dtype.kind == "f" and np.isnan(windows.scores).any():
                 with_nan.append(names[row])
-            scores = windows.file(video.path, averaged=average is not None)
-            results.save(row, scores)
+            results.save(row, windows)
             if not kept:
-                done.files.append(scores)
+                done.files.append(windows)
         if with_nan:
             _log.warning("the model gives NaN for windows of %d rows, as %s: they are written as "
                          "they are", len(with_nan), named(with_nan[0]))  # fmt: skip
@@ -172,7 +164,7 @@ def predict(
             results.close()
 
 
-def _dense(clip: ClipSpec, average: Average | None) -> ClipSpec:
+def _dense(clip: ClipSpec) -> ClipSpec:
     if isinstance(clip, Mapping):
         raise SpecError(
             "predict takes one file a sample: for several, loop over a stream with "
@@ -187,8 +179,6 @@ def _dense(clip: ClipSpec, average: Average | None) -> ClipSpec:
         (clip.audio_rate is not None, "shows windows without their audio: omit audio_rate="),
         (crops_of(clip) > 1 or clip.views > 1,
          f'takes one row of a window: leave crop="{clip.crop}" and views= out'),
-        (clip.edges is not None and average is not None,
-         "averages windows that fit: omit edges"),
     ):  # fmt: skip
         if is_wrong:
             raise SpecError(f"predict {why}")
@@ -217,9 +207,10 @@ class _Scoring:
         self._stream, self.layout = stream, layout
         self._model, self._batch_size = model, batch_size
 
-    def of(self, rows: list[int], *, shown: bool) -> Iterator[tuple[int, Windows | None]]:
+    def of(self, rows: list[int], *, shown: bool) -> Iterator[tuple[int, FileScores | None]]:
         """These rows, which rise, with their windows; None if some cannot be decoded."""
-        stitcher, runs = Stitcher(self.layout, rows), self.layout.runs(rows)
+        stitcher = Stitcher(self.layout, rows, self._stream.catalog.paths)
+        runs = self.layout.runs(rows)
         wanted = np.zeros(len(self.layout.counts), bool)
         wanted[rows] = True
         before = 0
@@ -264,10 +255,10 @@ class _Scoring:
             yield which, self._model(own, info.path[which])[places[which] - first]
 
 
-def _settings(stream: Stream, average: Average | None) -> dict[str, str]:
+def _settings(stream: Stream) -> dict[str, str]:
     """Return the settings that determine a row's results, besides the model and the file."""
     spec = {field.name: repr(getattr(stream.clip, field.name)) for field in fields(ClipSpec)}
-    return {**spec, "average": repr(average), "code": repr(stream.source.code)}
+    return {**spec, "code": repr(stream.source.code)}
 
 
 def _why(stream: Stream, row: int, video: Video) -> str:
