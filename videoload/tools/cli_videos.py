@@ -306,8 +306,8 @@ def extract(
         str | None,
         typer.Option(
             metavar="TEXT",
-            help="The name of a function: a later run with the same name resumes. A Keras model "
-            "is identified by its weights.",
+            help="The name of the model: a later run with the same name resumes. Give other "
+            "weights another name.",
         ),
     ] = None,
     verbose: Verbose = 0,
@@ -316,8 +316,7 @@ def extract(
 
     Writes two arrays for each file: OUT/PATH.npy contains the model's result for each window, and
     OUT/PATH.times.npy the seconds of its first and last frame. If it is stopped or killed, the same
-    command resumes (with --name, if the model is a function). Exit status 1 if a file cannot be
-    decoded.
+    command resumes, with --name. Exit status 1 if a file cannot be decoded.
     """
     from videoload import Client
     from videoload.catalog import sources

@@ -28,7 +28,7 @@ from videoload.plan.batches import BatchInfo
 from videoload.plan.windows import windows_of
 from videoload.tools.evaluation import check_inputs, scores_of
 from videoload.tools.predict_windows import FileScores, Ints, Layout, Scores, Stitcher
-from videoload.tools.provenance import provenances_of, weights_digest
+from videoload.tools.provenance import provenances_of
 from videoload.tools.results import Results, Target, WindowTable, row_names, segment_of
 
 _log = Log(__name__)
@@ -77,9 +77,9 @@ def predict(
         >>> found = vl.predict(model, client, catalog, windows, to_csv="windows.csv")
 
     With ``to_csv`` or ``to_npy``, a run that was stopped or killed resumes if it is called in the
-    same way, and ends with the same files. A run that is called again with other rows or another
-    place does what is missing there. A row is done again if the model is another one, by its
-    weights or its ``name``, or if the content of its file is. Results of another spec are refused.
+    same way, with a ``name``, and ends with the same files. A run that is called again with other
+    rows or another place does what is missing there. A row is done again if the model has another
+    ``name``, or if the content of its file is another one. Results of another spec are refused.
 
     Args:
         model: A Keras model; or a function that is called with the clips of a batch, an array [B,
@@ -99,9 +99,8 @@ def predict(
         top: Classes of each window in the CSV, those with the highest scores. Default 1.
         classes: Their names. None, the default: those of the catalog, if there are as many as
             scores; else numbers from 0 on.
-        name: Identifies the model, as ``"epoch 12"``. Default None: the weights of a
-            Keras model, or of a callable with the ``state_dict`` of a PyTorch module. A function
-            has none: without a name, a later run does all rows again.
+        name: Identifies the model, as ``"epoch 12"``: give other weights another name. Default
+            None: a later run does all rows again.
         progress: Show a progress bar with the time that is left on stderr. None, the default: if it
             is a terminal.
 
@@ -121,10 +120,8 @@ def predict(
     batch_size, kept = whole("batch_size", batch_size), (to_csv, to_npy) != (None, None)
     score = scores_of(model)
     check_inputs(model)
-    of_model = weights_digest(model) if kept and name is None else name
-    if kept and of_model is None:
-        _log.warning("this model cannot be identified: a later run does all rows again. "
-                     "Give both runs the same name= to reuse them")  # fmt: skip
+    if kept and name is None:
+        _log.warning("the model has no name=: a later run does all rows again")
     how: Any = {"on_error": "skip", "max_bad": 1.0}
     if spec.size is None:  # no window is counted for that
         any_clip = replace(spec, sampling="center", hop=None, hop_s=None, edges=None, offsets=None)
@@ -135,7 +132,7 @@ def predict(
     counts, _ = windows_of(stream.catalog, spec, range(len(catalog)))
     scoring = _Scoring(stream, Layout(counts, run), score, batch_size)
     names = row_names(catalog)
-    provenances = provenances_of(client if kept else None, catalog, spec, names, of_model)
+    provenances = provenances_of(client if kept else None, catalog, spec, names, name)
     results = Results(to_csv, to_npy, _settings(stream), table, provenances)
     try:
         rows = [row for row in np.flatnonzero(counts).tolist() if results.lacks(row)]
