@@ -50,11 +50,15 @@ def test_a_root_that_is_away_stops_no_stream_of_another_one_and_goes_on_when_it_
         got = digests([next(batches)])
         with unmounted(root):
             rest = pool.submit(lambda: digests(batches))
-            wait_until(lambda: "mount it again" in caplog.text, 60 * SECOND)
+            wait_until(lambda: f"has read {root} for" in caplog.text, 60 * SECOND)
             assert digests(other.batches(epochs=1)) == sound
             assert str(root) in away.stats().verdict
             assert str(root) not in other.stats().verdict
         assert got + rest.result(60 * SECOND) == expected
+        wait_until(lambda: f"{root} is read again" in caplog.text, 60 * SECOND)
+        assert caplog.text.count(f"has read {root} for") == 1
+        stats = away.stats()
+        assert (stats.bottleneck, str(root) in stats.verdict) == ("storage", True)
 
 
 def test_the_reference_says_that_its_root_is_not_mounted(videos: Videos, tmp_path: Path) -> None:

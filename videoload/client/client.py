@@ -406,8 +406,8 @@ class Client:
             root=root,
             local_only=local_only,
         )
-        says, lost = partial(self._engine.storage_error, root), self._engine.membership.lost
-        meter = Meter(lambda video: catalog[video].path, says, function, lost)
+        look, lost = partial(self._engine.storage_of, root), self._engine.membership.lost
+        meter = Meter(lambda video: catalog[video].path, look, function, lost)
         return OpenStream(
             state, catalog, task, memory, storage, meter, code,
             slots_for=slots_for if slots is None else lambda workers: 0,

@@ -48,7 +48,7 @@ from videoload.engine.membership import SAID, STRANGERS, Admission, Membership, 
 from videoload.engine.meter import Meter
 from videoload.engine.open_streams import OpenStream, OpenStreams
 from videoload.engine.snapshots import MAX_STREAMS, WINDOW_S, shortened
-from videoload.engine.stats import ClientRecord, WorkerStats
+from videoload.engine.stats import ClientRecord, RootRecord, WorkerStats
 from videoload.engine.work import NO_WORK
 from videoload.errors import (
     ClosedError,
@@ -294,10 +294,12 @@ class Engine:
         refused = tuple(f"{who}: {why}" for who, why in self.membership.refused_lately.items())
         return shortened(replace(record, workers=workers, refused=refused))
 
-    def storage_error(self, root: str) -> str:
-        """Return the error of a root that does not respond; "" if it does."""
-        found = self._scheduler.roots.failure_of(root)
-        return "" if found is None else found[1]
+    def storage_of(self, root: str, since: float = -math.inf) -> RootRecord:
+        """Return what is known of a root, and since then."""
+        roots = self._scheduler.roots
+        _, says = roots.failure_of(root) or (0.0, "")
+        error = f"{root}: {says}" if says and root not in says else says
+        return RootRecord(root, error, roots.unread_s(root, since, time.monotonic()))
 
     def _unavailable_s(self, root: str) -> float:
         """Return for how long a root has not answered; 0 if it does."""

@@ -373,11 +373,11 @@ class Membership:
             self.remove(peer, died=False)
 
     def warn(self, command: Warn) -> None:
-        """A worker cannot do what others can, or the trainer cannot. A worker that is paused gets
+        """A worker cannot do what others can, or none can read a root. A worker that is paused gets
         the reason."""
         text, peer = command.reason, command.worker
         if peer is None:
-            self.warnings.add(text, time.monotonic())
+            _log.warning("%s", text)
             return
         assert isinstance(peer, Peer)
         if command.pause_s:

@@ -11,7 +11,15 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from videoload.engine.stats import SlowFile, StreamStats, Totals, WorkerRecord, clip_times
+from videoload.engine.stats import (
+    RESPONDS,
+    RootRecord,
+    SlowFile,
+    StreamStats,
+    Totals,
+    WorkerRecord,
+    clip_times,
+)
 from videoload.engine.verdict import judge
 from videoload.engine.waiting import Figures, Taken, figures
 from videoload.engine.work import NO_WORK, FileTimes, Work, WorkHistory, total
@@ -28,12 +36,13 @@ class Meter:
     """Counts for one stream. Each reader calls it in its own thread, and the I/O thread too."""
 
     def __init__(
-        self, path: Callable[[int], str] = str, storage: Callable[[], str] = str,
+        self, path: Callable[[int], str] = str,
+        storage: Callable[[float], RootRecord] = lambda since: RESPONDS,
         function: str = "", lost: Callable[[], str] = str,
     ) -> None:  # fmt: skip
-        """``path`` gives the path of a video. ``storage`` returns the error of the videos' storage,
-        ``function`` the name of the user's function, and ``lost`` which workers died or are
-        unresponsive."""
+        """``path`` gives the path of a video. ``storage`` returns what is known of the root since a
+        time, and ``lost`` which workers died or are unresponsive. ``function`` is the name of the
+        user's."""
         self.copied = 0
         self._path, self._storage, self._lost = path, storage, lost
         self._function = function
@@ -141,7 +150,8 @@ class Meter:
             batches, clips, files = self._batches, self._clips, self._files.slowest()
         verdict = judge(
             found, measured, cores=cores(), own_host=platform.node(),
-            storage=self._storage(), function=self._function, lost=self._lost(),
+            storage=self._storage(time.monotonic() - window_s), function=self._function,
+            lost=self._lost(),
         )  # fmt: skip
         if window_s < math.inf:
             batches, clips = found.batches, found.clips

@@ -350,10 +350,11 @@ class Reading:
         """Log why the consumer waits. If no worker is connected, `Membership` logs it."""
         if states := Counter(worker.state for worker in self._engine.membership.records()):
             who = ", ".join(f"{states[state]} {state}" for state in sorted(states))
+            known = self._engine.storage_of(self._source.state.root).error
+            why = known or "if all are silent or return again and again, all clips may hang"
             _log.warning(
-                "still waiting for batch %d after %.0f s; workers: %s (if all are silent or return "
-                "again and again, their storage may be down, or all clips hang)",
-                step, _REMIND_S, who,
+                "still waiting for batch %d after %.0f s; workers: %s (%s)",
+                step, _REMIND_S, who, why,
             )  # fmt: skip
 
     def _wait(self, idle: Callable[[], None] | None) -> Ready | None:

@@ -173,6 +173,18 @@ class StreamStats:
         return f"{', '.join(parts)}. {self.verdict}"
 
 
+class RootRecord(NamedTuple):
+    """The root of a stream's videos. ``error``: why it does not respond now, "" if it does.
+    ``unread_s``: for how long no worker could read it."""
+
+    root: str = ""
+    error: str = ""
+    unread_s: float = 0.0
+
+
+RESPONDS = RootRecord()
+
+
 class WorkerRecord(NamedTuple):
     """A connected worker, and its ``work``. ``is_child``: the trainer's process started it.
     ``age_s``: how long it has been connected."""

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from videoload.engine.stats import WorkerRecord
+from videoload.engine.stats import RESPONDS, RootRecord, WorkerRecord
 from videoload.engine.waiting import Figures
 from videoload.engine.work import Work, total
 from videoload.errors import count
@@ -57,16 +57,16 @@ class Verdict:
 
 def judge(
     found: Figures, workers: Sequence[WorkerRecord], *, cores: int,
-    own_host: str = "", storage: str = "", function: str = "", lost: str = "",
+    own_host: str = "", storage: RootRecord = RESPONDS, function: str = "", lost: str = "",
 ) -> Verdict:  # fmt: skip
     """Return the verdict on the figures. ``cores`` are the cores of ``own_host`` that workers may
-    use. ``storage``: its error. ``function``: the user's transform. ``lost``: the workers that died
-    or are silent, by host."""
+    use. ``storage``: the root of the videos. ``function``: the user's transform. ``lost``: the
+    workers that died or are silent, by host."""
     works = total(worker.work for worker in workers)
     utilisation = works.busy_s / works.passed_s if works.passed_s > 0 else 0.0
     computes = found.step_s >= _COMPUTES_S
     # While the storage refuses, more workers would send more requests.
-    need = workers_needed(found, workers) if computes and not storage else None
+    need = workers_needed(found, workers) if computes and not storage.error else None
     wanted = None if need is None else max(1, math.ceil(need))
 
     def verdict(bottleneck: Bottleneck, *sentences: str) -> Verdict:
@@ -83,8 +83,11 @@ def judge(
         return verdict("trainer", f"Decoding keeps up. {waits}.", *enough)
     if lost:
         return verdict("workers", f"{waits}.", f"Workers are lost. {lost}.")
-    if storage:
-        return verdict("storage", f"{waits}.", f"The videos cannot be read: {storage}.")
+    if storage.error:
+        return verdict("storage", f"{waits}.", f"The videos cannot be read: {storage.error}.")
+    if storage.unread_s > found.wait_ratio * found.reading_s / 2:
+        unread = f"No worker could read {storage.root} for {storage.unread_s:.0f} s."
+        return verdict("storage", f"{waits}.", unread)
     if not workers:
         return verdict("workers", f"{waits}.", "No worker is connected.")
     if stalls:

@@ -63,8 +63,8 @@ class Changed(msgspec.Struct, frozen=True):
 
 
 class Warn(msgspec.Struct, frozen=True):
-    """This worker, or the trainer itself if it is None, cannot do what it should, for this
-    ``reason``. Log it. If it is to pause for ``pause_s``, it gets no leases meanwhile: send it the
+    """This worker, or all of them if it is None, cannot do what it should, for this ``reason``, or
+    can again. Log it. If it is to pause for ``pause_s``, it gets no leases meanwhile: send it the
     reason."""
 
     worker: WorkerId | None

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import base64
 import zlib
+from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from enum import IntEnum
 
@@ -32,6 +33,7 @@ import numpy.typing as npt
 from videoload.worker.stall_clock import SILENT_S
 
 UNREAD_S = 60.0  # a file that cannot be read for so long is bad: a mount that failed over is back
+_OUTAGES = 64  # of a root, that are remembered
 _AGAIN_S, _MAX_AGAIN_S = 0.5, 8.0  # before a file that could not be read is tried again
 
 
@@ -75,6 +77,8 @@ class Roots:
 
     def __init__(self) -> None:
         self._away: dict[str, tuple[float, str, Hashable]] = {}  # and the copy
+        self._outages: dict[str, deque[tuple[float, float]]] = {}  # that are over
+        self._reported: dict[str, float] = {}  # since when; see `news`
         self._again: dict[tuple[str, Hashable], float] = {}
         self._read: dict[str, float] = {}  # when a read succeeded, or there was no reader
         self._absent: dict[str, float] = {}  # since when, until any report about one of its files
@@ -90,13 +94,12 @@ class Roots:
         self._absent.setdefault(root, since)
         return is_new
 
-    def is_silent(self, root: str, what: str, since: float, now: float, copy: Hashable) -> bool:
+    def is_silent(self, root: str, what: str, since: float, now: float, copy: Hashable) -> None:
         """Note a reader that waits for this file since then: `note_down`, once that is too long for
         a slow read, and no other can read."""
         since = max(since, self._read.get(root, since))
-        if now - since < SILENT_S:
-            return False
-        return self.note_down(root, f"{what} does not respond for {now - since:.0f} s", since, copy)
+        if now - since >= SILENT_S:
+            self.note_down(root, f"{what} does not respond for {now - since:.0f} s", since, copy)
 
     def failed(self, root: str, says: str, now: float, copy: Hashable) -> bool:
         """Note a failed try of this copy, as `note_down`."""
@@ -125,7 +128,9 @@ class Roots:
         """A read worked."""
         self.responded(root, now)
         self._read[root] = now
-        self._away.pop(root, None)
+        if (ended := self._away.pop(root, None)) is not None:
+            outages = self._outages.setdefault(root, deque(maxlen=_OUTAGES))
+            outages.append((ended[0], now))
         self._again.pop((root, copy), None)
 
     def own_was_read(self, root: str, now: float) -> None:
@@ -138,11 +143,34 @@ class Roots:
         self.responded(root, now)
         self._read[root] = now
         self._away.pop(root, None)
+        self._reported.pop(root, None)
         self._again = {at: until for at, until in self._again.items() if at[0] != root}
 
     def failure_of(self, root: str) -> tuple[float, str] | None:
         """Return since when it does not respond, and its error; None if it does."""
         return None if (found := self._away.get(root)) is None else found[:2]
+
+    def unread_s(self, root: str, since: float, now: float) -> float:
+        """Return for how long no worker could read it, since then."""
+        spans = list(self._outages.get(root, ()))
+        if (found := self._away.get(root)) is not None:
+            spans.append((found[0], now))
+        return sum(max(0.0, end - max(begin, since)) for begin, end in spans)
+
+    def news(self, now: float) -> list[str]:
+        """Return what people are to know: a root that does not respond for `SILENT_S`, once, and
+        when it responds again."""
+        lines = []
+        for root, (since, says, _) in self._away.items():
+            if now - since >= SILENT_S and root not in self._reported:
+                self._reported[root] = since
+                lines.append(
+                    f"no worker has read {root} for {now - since:.0f} s: {says}; waiting for it"
+                )
+        back = sorted(self._reported.keys() - self._away.keys())
+        return lines + [
+            f"{root} is read again, after {now - self._reported.pop(root):.0f} s" for root in back
+        ]
 
 
 def _absence_s(since: float, now: float) -> float:

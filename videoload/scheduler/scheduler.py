@@ -346,8 +346,8 @@ class Scheduler:
         for root in {stream.root for stream in (*at, *of_all)}:
             if not silent_s:
                 self.roots.note_down(root, says, now, copy)
-            elif self.roots.is_silent(root, says, since, now, copy):
-                self._warn_of_root(worker.id, root)
+            else:
+                self.roots.is_silent(root, says, since, now, copy)
 
     def file_of(self, worker: WorkerId) -> str:
         """Return the path of the video that a worker is at; "" if it has no lease."""
@@ -445,8 +445,7 @@ class Scheduler:
             if stream.files is not None and (asked := stream.files.longest_asked) is not None:
                 video, since = asked
                 path = f"{stream.root}/{named(stream.path_of(video))}"
-                if roots.is_silent(stream.root, path, since, now, None):
-                    self._warn_of_root(None, stream.root)
+                roots.is_silent(stream.root, path, since, now, None)
         are_read = {reader.stream.root for reader in self._readers.values()}
         for root in roots:
             since, says = roots.failure_of(root) or (now, "")
@@ -457,10 +456,7 @@ class Scheduler:
                 for stream in self._streams.values():
                     if stream.root == root:
                         self._end(stream, endings.of_root(says, limit_s))
-
-    def _warn_of_root(self, worker: WorkerId | None, root: str) -> None:
-        said = self.roots.failure_of(root)
-        self._outbox.append(Warn(worker, f"{said and said[1]}; waiting for it"))
+        self._outbox += [Warn(None, line) for line in roots.news(now)]
 
     # Leases and their answers
 

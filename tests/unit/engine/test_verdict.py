@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from videoload.engine.stats import WorkerRecord
+from videoload.engine.stats import RESPONDS, RootRecord, WorkerRecord
 from videoload.engine.verdict import Verdict, judge, workers_needed
 from videoload.engine.waiting import Figures
 from videoload.engine.work import Work
@@ -37,6 +37,10 @@ def workers(
     return [
         WorkerRecord(f"{host}:{n}", host, n, host == "here", "idle", "", work) for n in range(count)
     ]
+
+
+def refuses(error: str) -> RootRecord:
+    return RootRecord("s3://b", error)
 
 
 def said(found: Figures, those: list[WorkerRecord], **how: Any) -> Verdict:
@@ -87,7 +91,15 @@ CASES: dict[str, tuple[Figures, list[WorkerRecord], dict[str, Any], str, list[st
         figures(0.75), workers(1, core=0.25, no_core=0.05), {}, "storage",
         ["70%", " 1 ", "! 3 "]),
     "storage that refuses": (
-        figures(0.75), workers(1), {"storage": "s3://b: 503"}, "storage", ["503", "! 2 "]),
+        figures(0.75), workers(1), {"storage": refuses("s3://b: 503")}, "storage", ["503", "! 2 "]),
+    "storage that was not mounted": (
+        figures(0.75), workers(1), {"storage": RootRecord("/data", "", 38.0)}, "storage",
+        ["75%", "/data", "38 s", "! Add "]),
+    "... while it is waited for": (
+        figures(0.75, stalled_s=12), workers(1), {"storage": RootRecord("/data", "", 38.0)},
+        "storage", ["/data"]),
+    "... for less than half of the time": (
+        figures(0.75), workers(1), {"storage": RootRecord("/data", "", 37.0)}, "decoding", ["Add"]),
     "slow storage, and hosts that differ": (
         figures(0.75), [*workers(2, core=0.1), *workers(2, "there", 13.3, core=0.2)], {},
         "storage", ["8"]),
@@ -128,7 +140,7 @@ CASES: dict[str, tuple[Figures, list[WorkerRecord], dict[str, Any], str, list[st
     # workers that are lost, and a storage that speaks
     "lost, and all else as well": (
         figures(0.4), [*workers(1), *workers(3, "far", 50.0, busy=0.2, wire=0.6)],
-        {"lost": "node-b: 14 workers died in 120 s", "storage": "s3://b: 403"}, "workers",
+        {"lost": "node-b: 14 workers died in 120 s", "storage": refuses("s3://b: 403")}, "workers",
         ["node-b", "14", "!403"]),
     "lost, and nobody waits": (
         figures(0.02), workers(6), {"lost": "node-b: 14 workers died"}, "trainer", ["!node-b"]),
@@ -137,7 +149,7 @@ CASES: dict[str, tuple[Figures, list[WorkerRecord], dict[str, Any], str, list[st
         ["12 s", "node-b"]),
     "the storage before a link": (
         figures(0.4), [*workers(1), *workers(3, "far", 50.0, busy=0.2, wire=0.6)],
-        {"storage": "s3://b: 403"}, "storage", ["403"]),
+        {"storage": refuses("s3://b: 403")}, "storage", ["403"]),
     "a function of two hosts": (
         figures(0.4), [*workers(2, transform=0.6), *workers(2, "there", 13.3, transform=0.9)],
         {"function": "m:slow"}, "function", ["m:slow"]),
@@ -148,7 +160,7 @@ CASES: dict[str, tuple[Figures, list[WorkerRecord], dict[str, Any], str, list[st
     "a short one": (figures(0.01, stalled_s=4.9), workers(1), {}, "trainer", []),
     "a stall without workers": (Figures(0, 0, 0.0, 1.0, 12.0), [], {}, "workers", []),
     "a stall of the storage": (
-        figures(0.01, stalled_s=12), workers(2), {"storage": "s3://b: 403"}, "storage",
+        figures(0.01, stalled_s=12), workers(2), {"storage": refuses("s3://b: 403")}, "storage",
         ["12 s", "s3://b: 403"]),
     "no batch yet": (Figures(0, 0, 0.0, 1.0, 1.0), workers(2), {}, "", []),
 }  # fmt: skip
@@ -160,7 +172,8 @@ def test_what_is_slow_and_what_is_said_of_it(case: str) -> None:
     told = said(found, those, **how)
     assert told.bottleneck == bottleneck, told.sentence
     assert told.bottleneck == "trainer" or "keeps up" not in told.sentence
-    assert "storage" not in how or told.wanted is None, "more would ask it more often"
+    refused = how.get("storage", RESPONDS).error
+    assert not refused or told.wanted is None, "more would ask it more often"
     for word in words:
         assert (word.lstrip("!") in told.sentence) is not word.startswith("!"), told.sentence
     passed_s = sum(worker.work.passed_s for worker in those)

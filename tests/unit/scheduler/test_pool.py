@@ -1,10 +1,11 @@
 """Workers that leave, are silent, or lose messages."""
 
 import math
+import re
 
 import pytest
 
-from tests.support.desk import STALL_S, Desk, PlayedWorker, local, remote
+from tests.support.desk import STALL_S, TICK_S, Desk, PlayedWorker, local, remote
 from tests.support.stories import (
     Step,
     answers,
@@ -25,7 +26,7 @@ from tests.support.stories import (
     silent_for,
     wait,
 )
-from videoload.errors import StorageError
+from videoload.errors import Fault, StorageError
 from videoload.scheduler import events
 from videoload.scheduler.commands import Stop, Warn
 from videoload.scheduler.pool import WorkerPool
@@ -318,6 +319,42 @@ def test_a_root_that_is_silent_for_long_is_away_whatever_a_worker_claims(
     assert "/v/a.avi" in warned.reason
     desk.answer_all("a")
     assert desk.table.roots.failure_of("v") is None
+
+
+def test_people_are_told_once_that_a_root_is_away_and_that_it_is_back() -> None:
+    desk = Desk(local("a"), local("b"), credit=1, batch=1, slots=2, steps=99, root="/v")
+
+    def lines(seconds: float, fault: Fault | None) -> list[str]:
+        """What is said while the workers answer so."""
+        for _ in range(round(seconds / TICK_S)):
+            for lease in desk.granted:
+                if fault is None:
+                    desk.answer_lease(lease)
+                else:
+                    desk.fail_lease(lease, fault=fault, reason="it is empty")
+            desk.slot_back(*desk.steps())
+            desk.ready.clear()
+            desk.wait(TICK_S, "a", "b")
+        return [warn.reason for warn in desk.take(Warn) if warn.worker is None]
+
+    assert lines(4.5, Fault.AWAY) == [], "it may be a moment"
+    [line] = lines(40, Fault.AWAY)
+    assert re.search(r"/v for 5 s: it is empty", line)
+    [line] = lines(1, None)
+    assert re.search(r"/v .* after 4\d s", line)
+    assert lines(3, Fault.AWAY) + lines(1, None) == []
+    assert desk.table.roots.unread_s("/v", 0.0, desk.now) == pytest.approx(47.5, abs=1)
+    assert desk.table.roots.unread_s("/v", 40.0, desk.now) == pytest.approx(7.5, abs=1)
+
+
+def test_a_root_that_is_read_no_more_is_not_said_to_be_back() -> None:
+    desk = Desk(local("a"), batch=1, steps=9, root="/v")
+    for _ in range(40):
+        desk.fail("a", fault=Fault.AWAY)
+        desk.wait(2, "a")
+    desk.end()
+    desk.wait(1, "a")
+    assert len([warn for warn in desk.take(Warn) if warn.worker is None]) == 1
 
 
 @pytest.mark.parametrize("seconds", [1.5, 3])
