@@ -271,6 +271,9 @@ class TrainerConnection:
             # In turns: the keys of the trainer may go.
             self._as_stranger = self._settings.keys is None and not self._as_stranger
             self._pause()
+        elif self._was_refused and now - self._dialled > WELCOME_S:
+            # A trainer that closes ends a handshake like this too. Now none listens.
+            self._was_refused = self.rejected = False
         if now > self._warn_at:
             self.rejected = self._was_refused
             has_keys = self._settings.keys is not None

@@ -2,8 +2,10 @@
 The test has its own clock, and nobody listens at the addresses."""
 
 import shutil
+import socket
+import struct
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -154,6 +156,37 @@ def test_a_trainer_that_says_much_fills_no_log(
     for number in range(500):
         shop.a.take(kind(f"for reason {number}"))
     assert len(caplog.records) == 1
+
+
+def test_a_trainer_that_closes_during_the_handshake_does_not_refuse_the_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("videoload.worker.trainers.UNREACHABLE_S", 1.5)
+    monkeypatch.setattr("videoload.worker.trainers.WELCOME_S", 0.5)
+    _, keys = make_keys(tmp_path / "keys")
+    context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        endpoint = f"tcp://127.0.0.1:{listener.getsockname()[1]}"
+        links = Trainers(context, WorkerSettings([endpoint], keys=str(keys)), lambda name: [])
+        closing, _ = listener.accept()
+        closing.recv(1)  # the handshake has begun
+        closing.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        closing.close()  # with a reset
+    [link] = links
+
+    def is_seen(what: Callable[[], bool]) -> bool:
+        links.tick(time.monotonic(), Beat())
+        return what()
+
+    try:
+        wait_until(lambda: is_seen(lambda: link.rejected), 60 * SECOND)
+        wait_until(lambda: is_seen(lambda: endpoint in caplog.text), 60 * SECOND)
+    finally:
+        links.close()
+        context.term()
+    assert "cannot be reached" in caplog.text
+    assert "key" not in caplog.text
+    assert not link.rejected
 
 
 def test_a_worker_that_no_trainer_knows_dials_anew_with_the_keys_of_today(
