@@ -1,70 +1,65 @@
-"""Compares loaders on the same clips: ``python -m benchmarks``; see benchmarks/README.md."""
+"""Makes the tables of the documentation again: `python -m benchmarks`; see benchmarks/README.md.
+
+All parts take two hours. ``--only NAME``, repeated, selects some. Other options are those of the
+part; without ``--only``, of ``loaders``. Loaders that are not installed are skipped, and named.
+"""
 
 from __future__ import annotations
 
 import argparse
+import shlex
+import signal
+import subprocess
 import sys
 from collections.abc import Sequence
-from pathlib import Path
+from typing import NamedTuple
 
-from benchmarks.compare import Comparison, compare, say, show
-from benchmarks.loaders import LOADERS, USUAL
-from benchmarks.works import FOLDER, WORKS, decoded_share, load
-from videoload.errors import CatalogError
-from videoload.host import cores
 
-_ROUNDS, _RUN_S = 5, 15.0
-_OWN_ROUNDS, _OWN_RUN_S = 1, 6.0  # of a user's videos: about two minutes
+class Part(NamedTuple):
+    """A program that makes one table: its module and arguments, and how long it takes."""
+
+    command: str
+    minutes: int
+
+
+PARTS = {
+    "loaders": Part("compare --work ucf --work hd --out benchmark-results/loaders", 25),
+    "codecs": Part(
+        "compare --work h264 --work hmdb --work set --out benchmark-results/codecs "
+        "--loader limit --loader 'videoload without TensorFlow' --loader 'videoload' "
+        "--loader 'videoload tcp' --loader 'DataLoader pyav' --loader 'DataLoader torchcodec'",
+        14,
+    ),
+    "robots": Part("robots", 9),
+    "gop250": Part("epochs --work gop250 --way aligned --epochs 10", 3),
+    "shards": Part("shards", 4),
+    "scaling": Part("scaling", 1),
+    "store": Part("epochs --work many --json benchmark-results/epochs.json", 12),
+    "exam": Part("exam", 30),
+    "faults": Part("faults.__main__", 11),
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command. Returns 1 if nothing ran, 130 if it was stopped."""
-    told = _arguments(arguments)
-    names, videos = told.work or ["ucf", "hd"], ""
-    if told.videos:
-        names, videos = ["own"], str(told.videos.resolve())
-    loaders = told.loader or (USUAL if told.videos else list(LOADERS))
-    told.folder.mkdir(parents=True, exist_ok=True)
-    try:
-        works = [load(name, told.folder, say, videos=videos) for name in names]
-    except CatalogError as error:
-        print(error, file=sys.stderr)
-        return 1
-    for work in works:
-        say(
-            f"{work.name}: of the pictures from a key frame to the last of a clip, videoload "
-            f"decodes {decoded_share(work):.0%}"
-        )
-    rounds = told.rounds or (_OWN_ROUNDS if told.videos else _ROUNDS)
-    results, status = compare(
-        Comparison(
-            works,
-            [LOADERS[name] for name in loaders],
-            0 if told.check_only else rounds,
-            told.processes,
-            told.out,
-            told.seconds or (_OWN_RUN_S if told.videos else _RUN_S),
-        )
+    """The command. Returns the status of the last part that failed, 130 if it was stopped."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks", description=__doc__, allow_abbrev=False
     )
-    show(results)
+    parser.add_argument("--only", action="append", choices=PARTS)
+    told, options = parser.parse_known_args(arguments)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that no part is left behind
+    status = 0
+    for name in told.only or (["loaders"] if options else PARTS):
+        module, *given = shlex.split(PARTS[name].command)
+        print(f"## {name}: about {PARTS[name].minutes} minutes", file=sys.stderr, flush=True)
+        command = [sys.executable, "-m", f"benchmarks.{module}", *given, *options]
+        with subprocess.Popen(command) as part:
+            try:
+                status = part.wait() or status
+            except KeyboardInterrupt:
+                part.terminate()
+                return 130
     return status
-
-
-def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    add = parser.add_argument
-    add("--work", action="append", choices=WORKS, help="ucf and hd if not given")
-    add("--videos", type=Path, metavar="DIR", help="your own videos instead (work own)")
-    add("--loader", action="append", choices=LOADERS, metavar="NAME", help=", ".join(LOADERS))
-    add("--rounds", type=int, help=f"{_ROUNDS}, or {_OWN_ROUNDS} of your own videos")
-    add("--processes", type=int, default=cores(), help="decoding processes or threads")
-    add(
-        "--seconds", type=float, help=f"of a run, with its start: {_RUN_S:.0f}, or {_OWN_RUN_S:.0f}"
-    )
-    add("--folder", type=Path, default=FOLDER, help="where the AVI files are kept")
-    add("--out", type=Path, default=Path("benchmark-results"), help="for results.json")
-    add("--check-only", action="store_true", help="compare the frames, time nothing")
-    return parser.parse_args(arguments)
 
 
 if __name__ == "__main__":

@@ -1,11 +1,13 @@
-"""Runs the loaders in turn, each in a process of its own, and shows the table.
+"""Compares loaders on the same clips: `python -m benchmarks.compare`; see benchmarks/README.md.
 
-Each loader runs once a round, every other round backwards. Its first run also checks its frames.
-The results file is complete after each run.
+Each loader runs once a round, in a process of its own, every other round backwards. Its first run
+also checks its frames. The results file is complete after each run; with ``--go-on``, the rounds
+are added to those that it has.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import signal
 import subprocess
@@ -13,72 +15,45 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
-from rich.console import Console
 
-from benchmarks import report
-from benchmarks.loaders import Loader
-from benchmarks.report import Results, Row
+from benchmarks.figures import machine
+from benchmarks.loaders import LOADERS, USUAL
+from benchmarks.report import Results, Row, tables
 from benchmarks.run import Order, encoded
 from benchmarks.work import Work
+from benchmarks.works import FOLDER, WORKS, decoded_share, load
+from videoload.errors import CatalogError
+from videoload.host import cores
 
 _LATE_S = 45  # beyond its time, after which a run is ended
 _CHECKED_CLIPS = 64
+_RESULTS = "results.json"
+_ROUNDS, _RUN_S = 3, 15.0
+_OWN_ROUNDS, _OWN_RUN_S = 1, 6.0  # of a user's videos: about two minutes
 _ENVIRONMENT = {
     "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "", "PYTHONWARNINGS": "ignore",
     "VIDEOLOAD_CACHE": "",  # each run has to learn for itself what a file is
 }  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """What to compare, and where. ``rounds``: 0 only checks the frames. ``run_s``: of one run."""
-
-    works: Sequence[Work]
-    loaders: Sequence[Loader]
-    rounds: int
-    processes: int
-    out: Path
-    run_s: float
-
-
-def compare(told: Comparison) -> tuple[Results, int]:
-    """The results, and an exit status: 1 if nothing ran, 130 if it was stopped."""
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that no run is left behind
-    names = {work.name: str(work) for work in told.works}
-    results = Results(report.machine(), told.processes, names)
-    told.out.mkdir(parents=True, exist_ok=True)
-    try:
-        for work in told.works:
-            _rounds(told, work, results)
-    except KeyboardInterrupt:
-        return results, 130
-    return results, 0 if any(row.clips_s or row.frames for row in results.rows) else 1
-
-
-def show(results: Results) -> None:
-    """Print the tables."""
-    for table in report.tables(results):
-        Console(width=None if sys.stdout.isatty() else 120).print(table)
-
-
 def say(line: str) -> None:
     """A line of progress, also where nobody watches a terminal."""
-    Console(stderr=True, highlight=False, soft_wrap=True).print(line, markup=False)
+    print(line, file=sys.stderr, flush=True)
 
 
-def _rounds(told: Comparison, work: Work, results: Results) -> None:
-    loaders = list(told.loaders)
-    for turn in range(1, told.rounds + 1) if told.rounds else (0,):
+def _rounds(told: argparse.Namespace, work: Work, results: Results) -> None:
+    loaders = [LOADERS[name] for name in told.loader]
+    begin = 1 + max((row.round for row in results.rows if row.work == work.name), default=0)
+    for turn in (0,) if told.check_only else range(begin, begin + told.rounds):
         for place, loader in enumerate(loaders if turn % 2 else loaders[::-1]):
-            seconds, checked = told.run_s if turn else 0.0, _CHECKED_CLIPS if turn < 2 else 0
+            seconds, checked = told.seconds if turn else 0.0, _CHECKED_CLIPS if turn < 2 else 0
             order = Order(loader, work, told.processes, seconds, checked)
             row = _one(order, turn)
             results.rows.append(row)
-            _write(told.out / "results.json", results)
+            _write(told.out / _RESULTS, results)
             came = row.not_run or row.error or (f"{row.clips_s:.1f} clips/s" if turn else "checked")
             say(f"{work.name}, round {turn}, {place + 1} of {len(loaders)}: {loader.name}: {came}")
         dead = {row.loader for row in results.rows if row.not_run or row.error}
@@ -119,3 +94,57 @@ def _one(order: Order, turn: int) -> Row:
             told = msgspec.json.decode(result.read_bytes())
             row = msgspec.structs.replace(row, **told)
     return row
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command. Returns 1 if nothing ran, 130 if it was stopped."""
+    told = _arguments(arguments)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that no run is left behind
+    names, videos = told.work or ["ucf", "hd"], ""
+    if told.videos:
+        names, videos = ["own"], str(told.videos.resolve())
+    told.loader = told.loader or (USUAL if told.videos else list(LOADERS))
+    told.rounds = told.rounds or (_OWN_ROUNDS if told.videos else _ROUNDS)
+    told.seconds = told.seconds or (_OWN_RUN_S if told.videos else _RUN_S)
+    told.folder.mkdir(parents=True, exist_ok=True)
+    told.out.mkdir(parents=True, exist_ok=True)
+    results, status = Results(machine(), told.processes), 0
+    if told.go_on and (file := told.out / _RESULTS).exists():
+        results = msgspec.json.decode(file.read_bytes(), type=Results)
+    try:
+        for name in names:
+            work = load(name, told.folder, say, videos=videos)
+            results.works[name] = str(work)
+            say(
+                f"{name}: of the pictures from a keyframe to the last one of a clip, videoload "
+                f"decodes {decoded_share(work):.0%}"
+            )
+            _rounds(told, work, results)
+    except CatalogError as error:
+        print(error, file=sys.stderr)
+    except KeyboardInterrupt:
+        status = 130
+    print(*tables(results), sep="\n")
+    return status or int(not any(row.clips_s or row.frames for row in results.rows))
+
+
+def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    add = parser.add_argument
+    add("--work", action="append", choices=WORKS, help="ucf and hd if not given")
+    add("--videos", type=Path, metavar="DIR", help="your own videos instead (work own)")
+    add("--loader", action="append", choices=LOADERS, metavar="NAME", help=", ".join(LOADERS))
+    add("--rounds", type=int, help=f"{_ROUNDS}, or {_OWN_ROUNDS} of your own videos")
+    add("--processes", type=int, default=cores(), help="decoding processes or threads")
+    add(
+        "--seconds", type=float, help=f"of a run, with its start: {_RUN_S:.0f}, or {_OWN_RUN_S:.0f}"
+    )
+    add("--folder", type=Path, default=FOLDER, help="where the AVI files are kept")
+    add("--out", type=Path, default=Path("benchmark-results"), help="for results.json")
+    add("--go-on", action="store_true", help="add the rounds to those in --out")
+    add("--check-only", action="store_true", help="compare the frames, time nothing")
+    return parser.parse_args(arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -12,19 +12,16 @@ anew. Two processes decode, and nothing trains. In turn:
     torchcodec   a DataLoader over torchcodec, if it is installed; its crops are in the middle
     cache        `tf.data`'s cache() of the first epoch's clips: FROZEN, no later epoch draws anew
 
-Clips a second of some epochs, and of the second half of all ("later"); the CPU seconds of all
-processes until the end of some ("CPU s 10": ten epochs), medians over the rounds; and the GB on the
-disk. All workers are there before the first epoch. The files are in the page cache, and so is what
-is kept if memory is large enough.
+Clips a second of some epochs, and of the second half of all; the CPU seconds of all processes until
+the end of some, medians over the rounds; and the GB on the disk. All workers are there before the
+first epoch. The files are in the page cache, and so is what is kept if memory is large enough.
 
-With --loop, videoload's ways go through `Stream.batches`, without TensorFlow.
-
-With --json FILE.json, a plot goes to FILE.png, and the table of the documentation is printed.
+With --loop, videoload's ways go through `Stream.batches`, without TensorFlow; with --step-ms, a
+trainer takes that long for each batch, on no core. With --json FILE.json, a plot goes to FILE.png.
 """
 
 from __future__ import annotations
 
-import json
 import multiprocessing
 import os
 import random
@@ -40,7 +37,7 @@ from typing import Any, NamedTuple
 
 import videoload as vl
 from benchmarks import epochs_table
-from benchmarks.figures import Row, parser, save, show
+from benchmarks.figures import Row, parser, save, table
 from benchmarks.loaders import LOADERS, MissingError, bare
 from benchmarks.measure import Span, cpu_s
 from benchmarks.work import Work
@@ -49,8 +46,7 @@ from benchmarks.works import FOLDER, WORKS, load
 TORCHCODEC = "torchcodec"
 WAYS = ("libav", "nothing", "aligned", "frames", "half", TORCHCODEC, "cache")
 FILES = ("many", "many-hmdb")
-EPOCHS = (1, 2, 5, 10, 30, 100)
-SUMS = (1, 5, 10, 30, 100)
+EPOCHS = (1, 10, 30, 100)  # of the table, if there are so many
 _PROCESSES = 2
 _BARE_S = 20.0  # half of it for the warm-up
 _STORE_GB = 100  # more than any of these works needs
@@ -64,12 +60,14 @@ class Run(NamedTuple):
     spent: list[float]
 
 
-def measure(way: str, work: Work, epochs: int, folder: Path, store_gb: float, *, loop: bool) -> Run:
+def measure(
+    way: str, work: Work, epochs: int, folder: Path, store_gb: float, *, loop: bool, step_s: float
+) -> Run:
     """Run it in a fresh process. ``folder`` is empty, for what is kept."""
     if way == "libav":
         return _bare(work, epochs)
     if way == TORCHCODEC:
-        return _timed(_loader(work, epochs), len(work.files) // work.batch, epochs)
+        return _timed(_loader(work, epochs), len(work.files) // work.batch, epochs, step_s)
     catalog = vl.Catalog(
         [file.path for file in work.files], [0] * len(work.files), ["a"], work.root
     )
@@ -88,14 +86,15 @@ def measure(way: str, work: Work, epochs: int, folder: Path, store_gb: float, *,
             batches = iter(stream.dataset(epochs=1).cache().repeat(epochs))
         else:
             batches = iter(stream.dataset(epochs=epochs))
-        return _timed(batches, len(stream), epochs)
+        return _timed(batches, len(stream), epochs, step_s)
 
 
-def _timed(batches: Iterator[Any], steps: int, epochs: int) -> Run:
+def _timed(batches: Iterator[Any], steps: int, epochs: int, step_s: float) -> Run:
     times, spent = [time.perf_counter()], [cpu_s()]
     for _ in range(epochs):
         for _ in range(steps):
             next(batches)
+            time.sleep(step_s)
         times.append(time.perf_counter())
         spent.append(cpu_s())
     return Run([at - times[0] for at in times], [at - spent[0] for at in spent])
@@ -150,8 +149,8 @@ class _RandomClips:
         return clip.flip(2) if random.random() < 0.5 else clip
 
 
-def rows_of(work: Work, ways: list[str], rounds: int, epochs: int, *, loop: bool) -> Iterator[Row]:
-    """A row for each way."""
+def rows_of(work: Work, ways: list[str], rounds: int, epochs: int, **how: Any) -> Iterator[Row]:
+    """A row for each way; ``how``: see `measure`."""
     found: dict[str, list[Run]] = {way: [] for way in ways}
     kept = dict.fromkeys(ways, 0)
     fresh = multiprocessing.get_context("spawn")
@@ -163,13 +162,14 @@ def rows_of(work: Work, ways: list[str], rounds: int, epochs: int, *, loop: bool
                 ProcessPoolExecutor(1, mp_context=fresh) as process,
             ):
                 room_gb = half_gb if way == "half" else _STORE_GB
-                told = process.submit(measure, way, work, epochs, Path(folder), room_gb, loop=loop)
+                told = process.submit(measure, way, work, epochs, Path(folder), room_gb, **how)
                 found[way].append(told.result())
                 files = [file.stat() for file in Path(folder).rglob("*") if file.is_file()]
             kept[way] = sum(512 * file.st_blocks for file in files)
             if way == "frames":
                 half_gb = sum(file.st_size for file in files) / 2e9
     clips = len(work.files) // work.batch * work.batch
+    shown = [number for number in EPOCHS if number <= epochs]
     for way, runs in found.items():
         rates = [[clips / (b - a) for a, b in pairwise(run.ended)] for run in runs]
         first = epochs // 2  # of the later epochs
@@ -178,12 +178,12 @@ def rows_of(work: Work, ways: list[str], rounds: int, epochs: int, *, loop: bool
         yield {
             "files": work.name,
             "way": way,
+            "name": epochs_table.NAMES[way],
             "clips_per_s": {
-                number: median(rate[number - 1] for rate in rates)
-                for number in EPOCHS if number <= epochs
+                number: median(rate[number - 1] for rate in rates) for number in shown
             },
             "later_clips_per_s": median(later),
-            "cpu_s": {number: spent[number] for number in SUMS if number <= epochs},
+            "cpu_s": {number: spent[number] for number in shown},
             "cpu_s_so_far": spent,
             "kept_gb": kept[way] / 1e9,
         }  # fmt: skip
@@ -195,6 +195,7 @@ def main() -> None:
     made.add_argument("--work", choices=WORKS, action="append", help="only these files")
     made.add_argument("--way", choices=WAYS[2:], action="append", help="only these, beside nothing")
     made.add_argument("--loop", action="store_true", help="without TensorFlow, and without cache")
+    made.add_argument("--step-ms", type=float, default=0.0, help="of a trainer")
     made.add_argument("--rounds", type=int, default=3)
     made.add_argument("--epochs", type=int, default=30, help="100: five minutes a round and work")
     made.add_argument("--folder", type=Path, default=FOLDER, help="where the AVI files are kept")
@@ -205,6 +206,8 @@ def main() -> None:
     ways = [*WAYS[:2], *(way for way in WAYS[2:] if way in (given.way or WAYS[3:]))]
     if given.loop and "cache" in ways:
         ways.remove("cache")
+    if given.step_ms:  # there is no trainer
+        ways.remove("libav")
     if TORCHCODEC in ways:
         try:
             LOADERS["DataLoader torchcodec"].load()
@@ -214,17 +217,13 @@ def main() -> None:
     rows: list[Row] = []
     for name in given.work or FILES:
         work = load(name, given.folder)
-        found = list(rows_of(work, ways, given.rounds, given.epochs, loop=given.loop))
-        columns = {"": "{way}"}
-        columns |= {f"epoch {i}": f"{{clips_per_s[{i}]:,.0f}}" for i in found[0]["clips_per_s"]}
-        columns |= {"later": "{later_clips_per_s:,.0f}"}
-        columns |= {f"CPU s {i}": f"{{cpu_s[{i}]:,.1f}}" for i in found[0]["cpu_s"]}
-        columns["GB"] = "{kept_gb:.2f}"
-        show(f"clips/s, and CPU seconds summed: {work}", found, columns)
+        how = {"loop": given.loop, "step_s": given.step_ms / 1e3}
+        found = list(rows_of(work, ways, given.rounds, given.epochs, **how))
+        print(table(found, epochs_table.columns(given.epochs, list(found[0]["cpu_s"]))))
         rows += [{**row, "what": str(work)} for row in found]
         save(given.json, "epochs", rows, rounds=given.rounds, processes=_PROCESSES)
     if given.json:
-        epochs_table.draw(json.loads(given.json.read_text()), given.json.with_suffix(".png"))
+        epochs_table.draw(rows, given.json.with_suffix(".png"))
 
 
 if __name__ == "__main__":

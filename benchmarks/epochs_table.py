@@ -1,9 +1,9 @@
-"""The plot of `benchmarks.epochs` for the documentation, and its table."""
+"""The table and the plot of `benchmarks.epochs` for the documentation."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from benchmarks.figures import Row
 
@@ -22,34 +22,30 @@ _COLORS = {
 }  # fmt: skip
 
 
-def draw(results: dict[str, Any], file: Path) -> None:
-    """Print the table in Markdown, and write the plot if matplotlib is installed."""
+def columns(epochs: int, shown: Sequence[int]) -> dict[str, str]:
+    """The columns of the table of so many epochs, of which some are shown."""
+    rates = [f"clips/s in epoch {shown[0]}", *map(str, shown[1:])]
+    sums = [f"CPU s of {shown[0]} epoch", *(f"{number} epochs" for number in shown[1:])]
+    return {
+        "": "{name}",
+        **{head: f"{{clips_per_s[{n}]:,.0f}}" for head, n in zip(rates, shown, strict=True)},
+        f"{epochs // 2 + 1} to {epochs}": "{later_clips_per_s:,.0f}",
+        **{head: f"{{cpu_s[{n}]:,.1f}}" for head, n in zip(sums, shown, strict=True)},
+        "disk": "{kept_gb:.2f} GB",
+    }
+
+
+def draw(results: Sequence[Row], file: Path) -> None:
+    """Write the plot if matplotlib is installed."""
     works: dict[str, list[Row]] = {}
-    for row in results["rows"]:
+    for row in results:
         works.setdefault(row["files"], []).append(row)
-    for rows in works.values():
-        print("\n".join(_markdown(rows)), end="\n\n")
     try:
         _plot(works, file)
     except ImportError:
         print("no plot: pip install matplotlib")
     else:
         print(f"written: {file}")
-
-
-def _markdown(rows: list[Row]) -> list[str]:
-    epochs, sums = list(rows[0]["clips_per_s"]), list(rows[0]["cpu_s"])
-    headings = [
-        "clips/s in epoch " + epochs[0], *epochs[1:], "CPU s of 1 epoch", *sums[1:], "disk",
-    ]  # fmt: skip
-    lines = ["| | " + " | ".join(headings) + " |", "|" + "---|" * (1 + len(headings))]
-    for row in rows:
-        cells = [NAMES[row["way"]]]
-        cells += [f"{row['clips_per_s'][number]:,.0f}" for number in epochs]
-        cells += [f"{row['cpu_s'][number]:,.1f}" for number in sums]
-        cells.append(f"{row['kept_gb']:.2f} GB" if row["kept_gb"] else "none")
-        lines.append(f"| {' | '.join(cells)} |")
-    return lines
 
 
 def _plot(works: dict[str, list[Row]], file: Path) -> None:

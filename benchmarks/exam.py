@@ -1,4 +1,4 @@
-"""How often loaders give wrong frames: `python -m benchmarks.exam --page docs/rely/promises.md`.
+"""How often loaders give wrong frames: `python -m benchmarks.exam`.
 
 Each loader opens each file, tells how many frames it has, and gives the frames at up to 20 random
 places, in ascending order. They are compared with a complete sequential decode by FFmpeg: frame i
@@ -34,7 +34,7 @@ from rich.console import Console
 from rich.progress import track
 
 from benchmarks.exam_readers import READERS, Opened, Picture, pictures
-from benchmarks.figures import Row, parser, save, show
+from benchmarks.figures import parser, save, table
 from tests.support.codecs import all_made
 
 _PLACES = 20
@@ -43,8 +43,10 @@ _SIDE = 48  # a frame is compared at this many rows and columns
 # As benchmarks.check: a frame is wrong only if another one is nearer by this share of its
 # difference from the right one, and two that differ by less than _ALIKE grey levels are the same.
 _NEARER, _ALIKE = 0.25, 0.1
-_MADE = "<!-- Made by python -m benchmarks.exam --page. -->"
-_TOLD = ("right", "wrong_count", "wrong_frames", "missing_frames")  # what the page shows
+COLUMNS = {  # of the page
+    "loader": "{loader}", "right": "{right}", "wrong count": "{wrong_count}",
+    "wrong frames": "{wrong_frames}", "missing frames": "{missing_frames}",
+}  # fmt: skip
 _MODULES = {"OpenCV": "cv2", "PyAV": "av", "SPDL": "spdl", "torchcodec, approximate": "torchcodec"}
 
 Thumbs = npt.NDArray[np.float32]  # [frames, _SIDE, _SIDE]: luma
@@ -80,7 +82,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     asked.add_argument("--videos", type=Path, default=os.environ.get("VIDEOLOAD_AVI"))
     asked.add_argument("--loader", action="append", choices=READERS)
     asked.add_argument("--no-made", action="store_true", help="real files alone")
-    asked.add_argument("--page", type=Path, help="the page of the docs that shows the tables")
     told = asked.parse_args(arguments)
     loaders = [name for name in told.loader or READERS if find_spec(_MODULES.get(name, name))]
     with TemporaryDirectory() as made:
@@ -92,14 +93,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         {"loader": name} | summary([each for each in answers if each.loader == name])
         for name in loaders
     ]
-    columns = ("loader", "files", *_TOLD, "refused", "hung", "crashed", "seconds")
-    show("The frame exam", rows, {name.replace("_", " "): f"{{{name}}}" for name in columns})
     save(told.json, "exam", [asdict(each) for each in answers], summary=rows)
-    if told.page:
-        begin, _, rest = told.page.read_text().partition(_MADE)
-        _, _, after = rest.removeprefix("\n\n").partition("\n\n")  # the table of before
-        new = table(rows, ("loader", *_TOLD))
-        told.page.write_text(f"{begin}{_MADE}\n\n{new}\n{after}")
+    print(table(rows, COLUMNS))
     return 0
 
 
@@ -135,14 +130,6 @@ def summary(answers: Sequence[Answer]) -> dict[str, float]:
         "crashed": outcomes("crashed"),
         "seconds": round(sum(each.seconds for each in answers), 1),
     }
-
-
-def table(rows: Sequence[Row], columns: Sequence[str]) -> str:
-    """The loaders, in Markdown."""
-    heads = [name.replace("_", " ") for name in columns]
-    cells = [[str(row[name]) for name in columns] for row in rows]
-    lines = (heads, ["---"] * len(heads), *cells)
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
 def examine(files: Sequence[tuple[str, Path]], loaders: Sequence[str]) -> Iterator[Answer]:

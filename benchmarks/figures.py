@@ -1,21 +1,30 @@
-"""Arguments, tables and JSON files of benchmarks."""
+"""Arguments, Markdown tables and JSON files of benchmarks."""
 
 from __future__ import annotations
 
 import argparse
 import json
-import sys
-from collections.abc import Mapping, Sequence
+import os
+import platform
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from rich import box
-from rich.console import Console
-from rich.table import Table
+import numpy as np
+import zmq
 
-from benchmarks.report import machine
+from videoload import host
 
 Row = Mapping[str, Any]  # one line of results: column -> value
+
+_PACKAGES = (
+    "videoload",
+    "av", "tensorflow", "keras", "torch", "torchcodec",
+    "opencv-python-headless", "decord", "spdl-core", "spdl-io",
+)  # fmt: skip
 
 
 def parser(doc: str | None) -> argparse.ArgumentParser:
@@ -25,6 +34,29 @@ def parser(doc: str | None) -> argparse.ArgumentParser:
     )
     made.add_argument("--json", type=Path, metavar="FILE", help="write the results there")
     return made
+
+
+def machine() -> dict[str, str]:
+    """What the figures were measured on, and when: the machine and its software."""
+    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    model = next((line.partition(": ")[2] for line in lines if line.startswith("model name")), "")
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    told = {
+        "when": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "cpu": model or platform.processor(),
+        "cores": str(host.cores()),
+        "memory_gb": f"{memory / 1e9:.1f}",
+        "load": str(os.getloadavg()[0]),
+        "system": f"{platform.system()} {platform.release()} {platform.machine()}",
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "pyzmq": zmq.__version__,
+        "libzmq": zmq.zmq_version(),
+    }
+    for name in _PACKAGES:
+        with suppress(metadata.PackageNotFoundError):
+            told[name] = metadata.version(name)
+    return told
 
 
 def save(file: Path | None, benchmark: str, rows: Sequence[Row], **settings: object) -> None:
@@ -39,11 +71,9 @@ def save(file: Path | None, benchmark: str, rows: Sequence[Row], **settings: obj
         file.write_text(json.dumps(document, indent=1, default=str) + "\n")
 
 
-def show(title: str, rows: Sequence[Row], columns: Mapping[str, str]) -> None:
-    """Print rows as a table. ``columns``: heading -> format, "{clips_per_s:,.0f}"."""
-    table = Table(title=title, box=box.SIMPLE_HEAD)
-    for heading in columns:
-        table.add_column(heading, justify="right")
-    for row in rows:
-        table.add_row(*(form.format(**row) for form in columns.values()))
-    Console(width=None if sys.stdout.isatty() else 110).print(table)
+def table(rows: Iterable[Row], columns: Mapping[str, str]) -> str:
+    """Return rows in Markdown, as pages show them. ``columns``: heading -> format,
+    "{clips_per_s:,.0f}"."""
+    cells = [[form.format(**row) for form in columns.values()] for row in rows]
+    lines = ([*columns], ["---", *["---:"] * (len(columns) - 1)], *cells)
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)

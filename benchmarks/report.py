@@ -2,31 +2,31 @@
 
 from __future__ import annotations
 
-import os
-import platform
-import statistics
-import time
 from collections.abc import Iterator
-from contextlib import suppress
-from importlib import metadata
-from pathlib import Path
+from statistics import median
 
 import msgspec
-import numpy as np
-import zmq
-from rich.box import SIMPLE_HEAD
-from rich.markup import escape
-from rich.table import Table
 
+from benchmarks.figures import table
 from benchmarks.loaders import LIMIT
-from videoload import host
 
-_PACKAGES = (
-    "videoload",
-    "av", "tensorflow", "keras", "torch", "torchcodec",
-    "opencv-python-headless", "decord", "spdl-core", "spdl-io",
-)  # fmt: skip
-_HEADINGS = ("clips/s", "from", "to", "of limit", "CPU ms", "first s", "MB", "wrong")
+_HEADINGS = ("loader", "clips/s", "from", "to", "of limit", "CPU ms", "first s", "MB", "wrong")
+_LABELS = {  # on the page
+    LIMIT: "bare libav, no loader: the limit",
+    "videoload without TensorFlow": "**videoload**, `for clips, labels in stream`",
+    "videoload": "**videoload**, `stream.dataset()`",
+    "videoload tcp": "**videoload**, remote workers (tcp)",
+    "DataLoader pyav": "PyTorch DataLoader, our decoding loop",
+    "tf.data pyav": "tf.data, our decoding loop",
+    "DataLoader torchcodec": "DataLoader, torchcodec",
+    "Keras": "Keras PyDataset, our decoding loop",
+    "tf.data opencv": "tf.data, OpenCV",
+    "DataLoader opencv": "DataLoader, OpenCV",
+    "SPDL": "SPDL",
+    "serial": "in the training loop",
+    "DataLoader decord": "DataLoader, decord",
+}
+_COLUMNS = {heading: f"{{{heading}}}" for heading in _HEADINGS}
 
 
 class Row(msgspec.Struct):
@@ -54,118 +54,50 @@ class Results(msgspec.Struct):
     rows: list[Row] = []
 
 
-class Summary:
-    """The runs of one loader on one work. ``share`` is the median of each run's rate beside the
-    limit's in the same round (``limits``), since a machine is not equally fast all the time."""
-
-    def __init__(self, loader: str, rows: list[Row], limits: dict[int, float]) -> None:
-        self.loader = loader
-        self.timed = [row for row in rows if row.clips_s]
-        self.rates = [row.clips_s for row in self.timed]
-        self.clips_s = statistics.median(self.rates) if self.rates else 0.0
-        self.error = next((row.error for row in rows if row.error), "")
-        self.not_run = next((row.not_run for row in rows if row.not_run), "")
-        self.frames = sum(row.frames for row in rows)
-        self.wrong = sum(row.wrong for row in rows) / max(1, self.frames)
-        self.share = median_beside(self.timed, limits)
-
-    def median(self, field: str) -> float:
-        """Median of a field over the timed rows."""
-        return statistics.median(float(getattr(row, field)) for row in self.timed)
-
-    @property
-    def verdict(self) -> str:
-        """That it has no rate, or what its frames are."""
-        if self.not_run:
-            return "not run"
-        if self.error:
-            return "failed"
-        if not self.frames:
-            return ""
-        return f"{self.wrong:.0%}" if self.wrong else "none"
+def _line(loader: str, rows: list[Row], limits: dict[int, float]) -> dict[str, str]:
+    """A loader's cells by heading, with ``why`` it has no rate, and ``page``: its share of the
+    limit (the limit: its rate) and CPU. The share is the median of each run's rate beside the
+    limit's in the same round, since a machine is not equally fast all the time."""
+    timed = [row for row in rows if row.clips_s]
+    why = next((f"not run: {row.not_run}" for row in rows if row.not_run), "")
+    why = why or next((f"failed: {row.error}" for row in rows if row.error), "")
+    frames, wrong = sum(row.frames for row in rows), sum(row.wrong for row in rows)
+    found = dict.fromkeys(_HEADINGS, "") | {"loader": loader, "why": why, "page": ""}
+    found["wrong"] = (
+        f"{wrong / frames:.0%}" if wrong else "none" if frames else why.partition(":")[0]
+    )
+    if timed:
+        rates = [row.clips_s for row in timed]
+        shares = [row.clips_s / limits[row.round] for row in timed if row.round in limits]
+        cpu_ms = 1e3 * median(row.cpu_s_a_clip for row in timed)
+        page = f"{median(rates):,.0f} clips/s"
+        if shares:
+            found["of limit"] = f"{median(shares):.1%}"
+            page = page if loader == LIMIT else f"{100 * median(shares):.0f} %"
+        found |= {"clips/s": f"{median(rates):.1f}", "CPU ms": f"{cpu_ms:.2f}"}
+        found |= {"from": f"{min(rates):.1f}", "to": f"{max(rates):.1f}"}
+        found["first s"] = f"{median(row.first_batch_s for row in timed):.2f}"
+        found["MB"] = f"{median(row.memory for row in timed) / 1e6:.0f}"
+        found["page"] = f"{page}, {cpu_ms:.3g} ms"
+    return found
 
 
-def machine() -> dict[str, str]:
-    """What the figures were measured on, and when: the machine and its software."""
-    lines = Path("/proc/cpuinfo").read_text().splitlines()
-    model = next((line.partition(": ")[2] for line in lines if line.startswith("model name")), "")
-    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    told = {
-        "when": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-        "cpu": model or platform.processor(),
-        "cores": str(host.cores()),
-        "memory_gb": f"{memory / 1e9:.1f}",
-        "load": str(os.getloadavg()[0]),
-        "system": f"{platform.system()} {platform.release()} {platform.machine()}",
-        "python": platform.python_version(),
-        "numpy": np.__version__,
-        "pyzmq": zmq.__version__,
-        "libzmq": zmq.zmq_version(),
-    }
-    for name in _PACKAGES:
-        with suppress(metadata.PackageNotFoundError):
-            told[name] = metadata.version(name)
-    return told
-
-
-def rows_of(results: Results, work: str) -> dict[str, list[Row]]:
-    """The runs on a work by loader."""
-    rows: dict[str, list[Row]] = {}
-    for row in results.rows:
-        if row.work == work:
-            rows.setdefault(row.loader, []).append(row)
-    return rows
-
-
-def rates_by_round(rows: list[Row]) -> dict[int, float]:
-    """The rates of one loader."""
-    return {row.round: row.clips_s for row in rows if row.clips_s}
-
-
-def summaries(results: Results, work: str) -> list[Summary]:
-    """The loaders of a work: the limit, then the fastest first."""
-    rows = rows_of(results, work)
-    limits = rates_by_round(rows.get(LIMIT, []))
-    made = [Summary(loader, mine, limits) for loader, mine in rows.items()]
-    return sorted(made, key=lambda told: (told.loader != LIMIT, -told.clips_s))
-
-
-def tables(results: Results) -> Iterator[Table]:
-    """One a work; ``CPU ms`` a clip, ``first s`` to the first batch, ``wrong`` frames. A loader
-    without a rate has its reason below."""
+def tables(results: Results) -> Iterator[str]:
+    """Yield one for each work: ``CPU ms`` of a clip, ``first s`` to the first batch, ``wrong``
+    frames, and below it why a loader has no rate. Then, of several works, that of the page."""
+    page: dict[str, dict[str, str]] = {}
     for work, what in results.works.items():
-        title = f"{work}: {what}; {results.processes} processes"
-        table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
-        table.add_column("loader", no_wrap=True)
-        for name in _HEADINGS[:-1]:
-            table.add_column(name, justify="right", no_wrap=True)
-        table.add_column(_HEADINGS[-1], no_wrap=True)
-        found = summaries(results, work)
-        for told in found:
-            cells = [""] * (len(_HEADINGS) - 1)
-            if told.timed:
-                cells = [
-                    f"{told.clips_s:.1f}",
-                    f"{min(told.rates):.1f}",
-                    f"{max(told.rates):.1f}",
-                    "" if told.share is None else f"{told.share:.1%}",
-                    f"{told.median('cpu_s_a_clip') * 1e3:.2f}",
-                    f"{told.median('first_batch_s'):.2f}",
-                    f"{told.median('memory') / 1e6:.0f}",
-                ]
-            table.add_row(told.loader, *cells, told.verdict)
-        table.caption = "\n".join(map(escape, _words(found)))
-        table.caption_justify = "left"
-        yield table
-
-
-def _words(found: list[Summary]) -> Iterator[str]:
-    """Why rows of a table have no rate."""
-    yield from (f"{told.loader}: not run: {told.not_run}" for told in found if told.not_run)
-    yield from (f"{told.loader}: failed: {told.error}" for told in found if told.error)
-
-
-def median_beside(rows: list[Row], rates: dict[int, float]) -> float | None:
-    """The median of each row's rate beside that of its round."""
-    shares = [row.clips_s / rates[row.round] for row in rows if row.round in rates]
-    return statistics.median(shares) if shares else None
+        runs: dict[str, list[Row]] = {}
+        for row in results.rows:
+            if row.work == work:
+                runs.setdefault(row.loader, []).append(row)
+        limits = {row.round: row.clips_s for row in runs.get(LIMIT, []) if row.clips_s}
+        lines = [_line(loader, runs[loader], limits) for loader in _LABELS if loader in runs]
+        yield f"{work}: {what}; {results.processes} processes\n\n" + table(lines, _COLUMNS)
+        yield "".join(f"{line['loader']}: {line['why']}\n" for line in lines if line["why"])
+        for line in lines:
+            row_of_page = page.setdefault(line["loader"], dict.fromkeys(results.works, ""))
+            row_of_page |= {"loader": _LABELS[line["loader"]], work: line["page"]}
+    if len(results.works) > 1:
+        columns = {"loader": "{loader}"} | {f"`{work}`": f"{{{work}}}" for work in results.works}
+        yield table(page.values(), columns)

@@ -21,17 +21,23 @@ import subprocess
 import sys
 import time
 from argparse import ArgumentParser
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 from benchmarks import measure
+from benchmarks.figures import table
 
 _EPISODES, _STEPS, _FPS, _WARM = 10, 300, 30, 3
 _CHUNK = [n / _FPS for n in range(50)]
-_LOADERS = "lerobot", "pyav", "videoload"
+_LOADERS = "videoload", "lerobot", "pyav"
+COLUMNS = {
+    "frames x cameras, batch": "{case}", "videoload": "{videoload}",
+    "LeRobot, torchcodec": "{lerobot}", "a plain PyAV Dataset": "{pyav}",
+}  # fmt: skip
+_NEEDS = {"videoload": "torch, pyarrow", "lerobot": "lerobot", "pyav": "torch, pyarrow, av"}
 
 
 class Case(NamedTuple):
@@ -171,13 +177,30 @@ def main() -> None:
         found = _measured(batches(args.root, *cases), cases[0].batch, args.seconds)
         print(json.dumps(found), flush=True)
     else:
+        pythons = {name: args.lerobot if name == "lerobot" else sys.executable for name in _LOADERS}
+        loaders = [name for name, python in pythons.items() if _is_there(name, python)]
         with TemporaryDirectory() as folder:
-            for case in cases:
-                _compare(args, args.root or Path(folder), case)
+            root = args.root or Path(folder)
+            if "lerobot" not in loaders:  # it makes the sets
+                cases = [case for case in cases if _set(root, case).exists()]
+            print(table((_compare(args, root, case, loaders) for case in cases), COLUMNS))
 
 
-def _compare(args: Any, root: Path, case: Case) -> None:
-    folder = root / f"robots-{case.cameras}"
+def _is_there(name: str, python: str) -> bool:
+    command = [python, "-c", f"import {_NEEDS[name]}"]
+    found = subprocess.run(command, stderr=subprocess.PIPE, text=True, check=False)
+    if found.returncode:
+        print(f"{name}: not run: {found.stderr.splitlines()[-1]}", file=sys.stderr)
+    return not found.returncode
+
+
+def _set(root: Path, case: Case) -> Path:
+    return root / f"robots-{case.cameras}"
+
+
+def _compare(args: Any, root: Path, case: Case, loaders: Sequence[str]) -> dict[str, str]:
+    """A row of the table. The set is made if it is missing."""
+    folder = _set(root, case)
 
     def run(name: str) -> dict[str, float]:
         python = args.lerobot if name in ("lerobot", "make") else sys.executable
@@ -190,10 +213,12 @@ def _compare(args: Any, root: Path, case: Case) -> None:
 
     if not folder.exists():
         run("make")
-    rounds = [{name: run(name) for name in _LOADERS} for _ in range(args.rounds)]
-    for name in _LOADERS:
-        found = [each[name] for each in rounds]
-        print(*case, name, {key: round(median(e[key] for e in found), 1) for key in found[0]})
+    rounds = [{name: run(name) for name in loaders} for _ in range(args.rounds)]
+    row = {"case": f"{case.frames} x {case.cameras}, {case.batch}"} | dict.fromkeys(_LOADERS, "")
+    for name in loaders:
+        found = {key: median(each[name][key] for each in rounds) for key in rounds[0][name]}
+        row[name] = "{steps/s:.0f}, {CPU ms:.2g} ms, {kB:.0f} kB".format(**found)
+    return row
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
-"""How the rate of a training grows with the cores: ``python -m benchmarks.scaling``.
+"""How the rate grows with the workers: `python -m benchmarks.scaling`.
 
-A small 3D CNN trains in PyTorch on batches of 32 clips of the work `ucf`, with 4, 8 and 16 workers
-(``--processes``, repeated).
+Batches of 32 clips of the work `ucf`: decoded alone, and with a small 3D CNN in PyTorch that trains
+on them. Without a GPU nothing trains, since the model would take the workers' cores; more workers
+than cores show nothing. A line below the table says what it cannot show on this machine.
 """
 
 from __future__ import annotations
@@ -9,39 +10,46 @@ from __future__ import annotations
 import itertools
 import multiprocessing
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
+from importlib.util import find_spec
 from typing import Any
 
 import videoload as vl
-from benchmarks.figures import Row, parser, save, show
+from benchmarks.figures import Row, parser, save, table
 from benchmarks.works import FOLDER, load
+from videoload.host import cores
 
+COLUMNS = {
+    "workers": "{workers}", "decoded, clips/s": "{decoded:,.0f}", "of one worker": "{times:.2f} x",
+    "trained, clips/s": "{trained}",
+}  # fmt: skip
 _BATCH, _CLASSES = 32, 101
 _WARM = 5  # steps
 
 
-def training(processes: int, seconds: float) -> Row:
-    """Clips a second."""
-    import torch
-
-    device = "cuda" if torch.cuda.is_available() else "cpu"
-    work, step = load("ucf", FOLDER), _torch_step(device)
+def clips_s(workers: int, seconds: float, device: str) -> float:
+    """Measure it; without a ``device``, batches are dropped."""
+    work, step = load("ucf", FOLDER), _torch_step(device) if device else len
     catalog = vl.Catalog([file.path for file in work.files], labels=None, root=str(work.root))
-    with vl.Client(workers=processes) as client:
+    with vl.Client(workers=workers) as client:
+        client.wait_for_workers(workers)
         clip = work.clip.spec(sampling="random")
         stream = client.stream(catalog, clip, batch_size=_BATCH, shuffle=True, seed=0)
-        passes = itertools.repeat(None)
-        batches = (clips for _ in passes for clips, _ in vl.torch.batches(stream, device))
+        batches = _batches(stream, device)
         for _ in range(_WARM):
             step(next(batches))
         began, steps = time.perf_counter(), 0
         while time.perf_counter() < began + seconds:
             step(next(batches))
             steps += 1
-        return {
-            "processes": processes, "rate": steps * _BATCH / (time.perf_counter() - began),
-        }  # fmt: skip
+        return steps * _BATCH / (time.perf_counter() - began)
+
+
+def _batches(stream: Any, device: str) -> Iterator[Any]:
+    for _ in itertools.count():
+        for clips, _ in vl.torch.batches(stream, device) if device else stream:
+            yield clips
 
 
 def _torch_step(device: str) -> Callable[[Any], None]:
@@ -70,17 +78,37 @@ def _torch_step(device: str) -> Callable[[Any], None]:
 
 
 def main() -> None:
-    """The command."""
+    """Measure, print, write."""
     made = parser(__doc__)
     made.add_argument("--seconds", type=float, default=12.0)
-    made.add_argument("--processes", type=int, action="append")
+    made.add_argument("--workers", type=int, action="append", help="1, 2, 4, ... to the cores")
     told = made.parse_args()
     context, rows = multiprocessing.get_context("spawn"), list[Row]()
-    for processes in told.processes or (4, 8, 16):
-        with ProcessPoolExecutor(1, mp_context=context) as pool:
-            rows.append(pool.submit(training, processes, told.seconds).result())
-    show("A small 3D CNN", rows, {"workers": "{processes}", "clips/s": "{rate:,.0f}"})
+    device, numbers = _device(), [2**n for n in range(cores().bit_length())]
+    for workers in told.workers or numbers:
+
+        def run(device: str, workers: int = workers) -> float:
+            with ProcessPoolExecutor(1, mp_context=context) as pool:
+                return pool.submit(clips_s, workers, told.seconds, device).result()
+
+        decoded = run("")
+        trained = f"{run(device):,.0f}" if device else "no GPU"
+        times = decoded / (rows[0]["decoded"] / rows[0]["workers"] if rows else decoded / workers)
+        rows.append({"workers": workers, "decoded": decoded, "times": times, "trained": trained})
+    print(table(rows, COLUMNS))
+    limits = [f"more than {cores()} workers, since there are {cores()} cores"]
+    limits += [] if device else ["a training run, since PyTorch finds no GPU"]
+    print(f"This machine cannot show {', nor '.join(limits)}.")
     save(told.json, "scaling", rows, seconds=told.seconds)
+
+
+def _device() -> str:
+    """The GPU; "" if there is none."""
+    if not find_spec("torch"):
+        return ""
+    import torch
+
+    return "cuda" if torch.cuda.is_available() else ""
 
 
 if __name__ == "__main__":

@@ -26,6 +26,7 @@ from argparse import ArgumentParser
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
+from importlib.util import find_spec
 from itertools import chain, islice
 from pathlib import Path
 from statistics import median
@@ -33,10 +34,12 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.figures import table
 from benchmarks.works import FOLDER, load
 
 _SHARDS, _SAMPLES, _BATCH, _WARM, _EPOCHS = 4, 128, 8, 10, 3
-_LOADERS = "webdataset", "videoload"
+_LOADERS = "videoload", "webdataset"
+COLUMNS = {"": "{what}", "videoload": "{videoload}", "WebDataset": "{webdataset}"}
 
 
 def make(folder: Path, work: Any) -> Path:
@@ -111,7 +114,7 @@ def _rate(batches: Iterator[list[int]]) -> dict[str, float]:
 def _epoch(batches: Iterator[list[int]], kill_at: int = -1) -> dict[str, Any]:
     """The numbers of an epoch; one of the worker processes may be killed."""
     found: list[int] = []
-    with suppress(RuntimeError):  # DataLoader's, of a worker that was killed
+    with suppress(RuntimeError, OSError):  # DataLoader's, of a worker that was killed
         for step, numbers in enumerate(batches):
             found += numbers
             if step == kill_at:
@@ -168,28 +171,37 @@ def _compare(args: Any) -> None:
         out = subprocess.run(command, check=True, stdout=subprocess.PIPE, timeout=600).stdout
         return json.loads(out.splitlines()[-1]) if only != "make" else None
 
-    run("make", _LOADERS[0])
-    rates: dict[str, list[dict[str, float]]] = {loader: [] for loader in _LOADERS}
+    run("make", "videoload")
+    loaders = list(_LOADERS)
+    if absent := [name for name in ("webdataset", "torch") if not find_spec(name)]:
+        print(f"webdataset: not run: {absent[0]} is not installed", file=sys.stderr)
+        loaders.remove("webdataset")
+    rates: dict[str, list[dict[str, float]]] = {loader: [] for loader in loaders}
     for number in range(args.rounds):
-        for loader in _LOADERS[:: -1 if number % 2 else 1]:
+        for loader in loaders[:: -1 if number % 2 else 1]:
             rates[loader].append(run("rate", loader))
-    every, half = set(range(_SHARDS * _SAMPLES)), _SHARDS * _SAMPLES // _BATCH // 2
-    for loader in _LOADERS:
+    rows: dict[str, dict[str, str]] = {}
+    for loader in loaders:
+        rate, cpu_ms = (median(r[key] for r in rates[loader]) for key in ("rate", "cpu_ms"))
         first, *others = (run("epoch", loader, workers=n)["numbers"] for n in (2, 1, 8))
-        keys = rates[loader][0] if args.rounds else ()
-        report: dict[str, object] = {
-            key: round(median(each[key] for each in rates[loader]), 1) for key in keys
-        }
-        report["same order with 1, 8 workers"] = [each == first for each in others]
         killed = run("killed", loader)["numbers"]
-        report["clips of an epoch whose worker is killed"] = len(set(killed))
-        report["same order"] = killed == first
-        for workers in (2, 3):
-            rest = run("epoch", loader, workers=workers, skip=half)["numbers"]
-            count = Counter(first[: half * _BATCH] + rest)
-            doubled = sum(times - 1 for times in count.values())
-            report[f"lost, doubled with {workers} workers"] = len(every - {*count}), doubled
-        print(loader, report)
+        half = len(first) // _BATCH // 2
+        rest = run("epoch", loader, workers=3, skip=half)["numbers"]
+        count = Counter(first[: half * _BATCH] + rest)
+        lost, doubled = _SHARDS * _SAMPLES - len(count), count.total() - len(count)
+        for what, told in {
+            "clips/s; CPU of a clip": f"{rate:.0f}; {cpu_ms:.1f} ms",
+            "the same order with 1, 2 and 8 workers": _yes(all(each == first for each in others)),
+            "clips of an epoch after a worker is killed": str(len(set(killed))),
+            "the same order then": _yes(killed == first),
+            "resumed in mid-epoch with 3 workers: lost, duplicated": f"{lost}, {doubled}",
+        }.items():
+            rows.setdefault(what, dict.fromkeys(_LOADERS, "") | {"what": what})[loader] = told
+    print(table(rows.values(), COLUMNS))
+
+
+def _yes(is_so: bool) -> str:
+    return "yes" if is_so else "no"
 
 
 if __name__ == "__main__":

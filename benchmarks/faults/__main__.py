@@ -30,14 +30,12 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from rich.console import Console
-from rich.table import Table
-
 from benchmarks.faults.judging import Run, judge, short
 from benchmarks.faults.running import AT, HUNG_S, TIMES, run
 from benchmarks.faults.stalling import FIRST, build
 from benchmarks.faults.subjects import LOADERS, RESUMES
 from benchmarks.faults.work import LEAST
+from benchmarks.figures import table
 from benchmarks.numbered import make_numbered
 
 FILES, CUT = 64, 37
@@ -144,10 +142,8 @@ def main() -> int:
         KillTest(scratch, asked.out, rows).run(loaders, faults, asked.lanes)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
-    table = Table("loader", *faults)
-    for loader in loaders:
-        table.add_row(loader, *(short(rows[loader][what]) for what in faults))
-    Console().print(table)
+    told = [{"loader": name} | {w: short(rows[name][w]) for w in faults} for name in loaders]
+    print(table(told, {head: f"{{{head}}}" for head in ("loader", *faults)}))
     return 0
 
 

@@ -60,7 +60,7 @@ def _here(module: str) -> str:
 
 
 LIMIT = "limit"
-_KERAS, _TENSORFLOW = ("keras", "tensorflow"), ("tensorflow",)
+_TENSORFLOW = ("tensorflow",)
 _USUAL = (  # those of `--videos`: ours, and the usual ones
     Loader(LIMIT, _here("bare"), variant="tables"),
     Loader("videoload", _here("ours"), _TENSORFLOW),
@@ -76,15 +76,13 @@ _USUAL = (  # those of `--videos`: ours, and the usual ones
     Loader("DataLoader pyav", _here("torch_data"), ("torch",), "pyav"),
     Loader("SPDL", _here("spdl_data"), ("spdl.io", "spdl.pipeline"), ffmpeg=True),
     Loader("tf.data opencv", _here("tf_data"), ("tensorflow", "cv2"), "opencv"),
-    Loader("Keras threads", _here("keras_data"), _KERAS, "threads"),
+    Loader("Keras", _here("keras_data"), ("keras", "tensorflow")),
     Loader("serial", _here("bare")),
 )
 _MORE = (
     Loader("videoload tcp", _here("ours"), _TENSORFLOW, "tcp"),
     Loader("DataLoader decord", _here("torch_data"), ("torch", "decord"), "decord"),
-    Loader("DataLoader pyav usual", _here("torch_data"), ("torch",), "usual"),
     Loader("tf.data pyav", _here("tf_data"), _TENSORFLOW, "pyav"),
-    Loader("Keras processes", _here("keras_data"), _KERAS, "processes"),
 )
 USUAL = [loader.name for loader in _USUAL]
 LOADERS = {loader.name: loader for loader in _USUAL + _MORE}

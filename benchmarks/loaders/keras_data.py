@@ -1,12 +1,8 @@
-"""Keras's PyDataset, as ``fit`` reads it: threads of the trainer's process, or spawned processes.
-
-Forked processes, the default on Linux, hang as soon as they decode, because TensorFlow's threads
-are not forked with them.
-"""
+"""Keras's PyDataset, as ``fit`` reads it, in threads of the trainer's process. Spawned processes
+are slower; forked ones hang as soon as they decode, since TensorFlow's threads are not forked."""
 
 from __future__ import annotations
 
-import multiprocessing
 import threading
 from collections.abc import Sequence
 
@@ -19,14 +15,14 @@ from benchmarks.loaders import Batches
 from benchmarks.loaders.readers import reader
 from benchmarks.work import Item, Work
 
-_own = threading.local()  # a reader for each thread, or the one of a process
+_own = threading.local()  # a reader for each thread
 
 
 class Clips(keras.utils.PyDataset):  # type: ignore[misc]
     """Batches of (clips, numbers)."""
 
-    def __init__(self, work: Work, items: Sequence[Item], workers: int, *, spawned: bool) -> None:
-        super().__init__(workers=workers, use_multiprocessing=spawned)
+    def __init__(self, work: Work, items: Sequence[Item], workers: int) -> None:
+        super().__init__(workers=workers)
         self._work, self._items = work, items
 
     def __len__(self) -> int:
@@ -42,12 +38,8 @@ class Clips(keras.utils.PyDataset):  # type: ignore[misc]
 
 
 def batches(work: Work, items: Sequence[Item], processes: int, variant: str) -> Batches:
-    """The adapter that ``fit`` puts around a PyDataset; the variant is "threads" or "processes"."""
-    spawned = variant == "processes"
-    if spawned:
-        multiprocessing.set_start_method("spawn")
-    data = Clips(work, items, processes, spawned=spawned)
-    adapter = PyDatasetAdapter(data, shuffle=False)
+    """The adapter that ``fit`` puts around a PyDataset."""
+    adapter = PyDatasetAdapter(Clips(work, items, processes), shuffle=False)
     adapter.on_epoch_begin()
     try:
         for clips, numbers in adapter.get_tf_dataset():

@@ -13,9 +13,7 @@ uint8 [T, H, W, 3]. Milliseconds a clip of ucf and hd on one core; the limit's l
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
-import av
 import numpy as np
 import numpy.typing as npt
 
@@ -86,28 +84,6 @@ def _torchcodec(work: Work) -> Reader:
     return read
 
 
-def _usual(work: Work) -> Reader:
-    """PyAV as in its documentation: shows the gain of the plain loop."""
-    crop = work.clip.crop
-
-    def read(file: File, start: int) -> npt.NDArray[np.uint8]:
-        (width, height), (x, y) = work.clip.scaled(file), work.clip.corner(file)
-        wanted = list(work.clip.ordinals(start))
-        frames: list[npt.NDArray[Any]] = []
-        with av.open(work.path(file)) as container:
-            stream = container.streams.video[0]
-            container.seek(start, stream=stream)
-            for frame in container.decode(stream):
-                if (frame.pts or 0) >= wanted[len(frames)]:
-                    pixels = frame.to_ndarray(width=width, height=height, format="rgb24")
-                    frames.append(pixels[y : y + crop, x : x + crop])
-                if len(frames) == len(wanted):
-                    break
-        return np.stack(frames)
-
-    return read
-
-
 def _decord(work: Work) -> Reader:
     import decord
 
@@ -126,6 +102,5 @@ _READERS: dict[str, Callable[[Work], Reader]] = {
     "pyav": _pyav,
     "opencv": _opencv,
     "torchcodec": _torchcodec,
-    "usual": _usual,
     "decord": _decord,
 }
