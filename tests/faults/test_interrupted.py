@@ -11,9 +11,10 @@ from typing import Self
 import pytest
 
 from tests.support.digests import digests
+from tests.support.processes import arena_maps
 from tests.support.videos import Videos
 from tests.support.waiting import SECOND, wait_until
-from videoload import Client, ClipSpec, Stream, decode_serially
+from videoload import Client, ClipSpec, Count, Stream, decode_serially
 from videoload.engine import open_streams, readers
 from videoload.wire import slots
 
@@ -55,6 +56,32 @@ def interrupted(source: Stream, at: int) -> bool:
     except KeyboardInterrupt:
         return True
     return False
+
+
+def test_ctrl_c_between_any_two_steps_of_a_run_leaves_no_memory(
+    videos: Videos, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "unraisablehook", lambda unraisable: None)
+    task = Count(CLIP)
+    with Client(workers=1, cache=False) as client:
+        client.wait_for_workers(1, timeout_s=60 * SECOND)
+
+        def is_interrupted(at: int) -> bool:
+            results = client.run(task, videos.catalog)
+            try:
+                with Strike(at):
+                    assert len(list(results)) == len(videos.catalog)
+            except KeyboardInterrupt:
+                return True
+            return False
+
+        before, at = len(arena_maps()), 0
+        while is_interrupted(at := at + 1):
+            pass
+        assert at > 30, "places were seen"
+        gc.collect()
+        wait_until(lambda: len(arena_maps()) == before, 60 * SECOND, "no run has memory any more")
+        assert len(list(client.run(task, videos.catalog))) == len(videos.catalog)
 
 
 def test_ctrl_c_between_any_two_steps_of_a_reader_loses_no_slot(

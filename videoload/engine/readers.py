@@ -77,10 +77,8 @@ class ReadableStream:
         # By its next step: the reader of the last pass that reached its end.
         self._resting: dict[int, Reading] = {}
         self._error: VideoloadError | None = None  # that ended the last reading
+        _drop_with(self, engine, source)
         engine.post_about(source, lambda: engine.streams.add(source))
-        weakref.finalize(
-            self, engine.post_about, source, lambda: engine.streams.drop(source)
-        ).atexit = False
 
     @property
     def plan(self) -> Plan:
@@ -381,16 +379,27 @@ class Reading:
         self.queue.handed_over()
 
 
+class _Run:
+    """Lives as long as the iterator of a run."""
+
+
+def _drop_with(owner: object, engine: Engine, source: OpenStream) -> None:
+    """Have a stream dropped with its owner. Called before the stream is added: a Ctrl-C may strike
+    between any two steps."""
+    drop = partial(engine.streams.drop, source)
+    weakref.finalize(owner, engine.post_about, source, drop).atexit = False
+
+
 def results(engine: Engine, source: OpenStream) -> Generator[tuple[int, Any], None, None]:
     """Yield the results of a task without clips: (row, its result, or a VideoError), in any order.
     The stream ends with the iterator. Raises the error that ended the stream."""
     engine.check()
     steps, paths = source.state.plan.steps(0, None), source.catalog.paths
     [most] = source.state.plan.sizes.values()  # rows of a batch
+    run = _Run()
+    _drop_with(run, engine, source)
     engine.post_about(source, lambda: engine.streams.add(source))
     reading = Reading(engine, source, steps)
-    drop = partial(engine.streams.drop, source)  # after its reader has ended
-    weakref.finalize(reading, engine.post_about, source, drop).atexit = False
     try:
         for step in steps:
             engine.check_process()
