@@ -142,7 +142,7 @@ class OpenStream:
             readers=len(queues),
             ready=sum(queue.ready for queue in queues),
             slots=self.memory.slots,
-            bad=len(bad),
+            bad=self.state.quarantine.count,
             stats=stats,
             totals=self.meter.totals(),
             changed=len(self.changed),

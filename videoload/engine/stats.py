@@ -169,7 +169,7 @@ class StreamStats:
         if self.copied:
             parts.append(f"{count(self.copied, 'batch', 'es')} copied")
         if self.bad_videos:
-            parts.append(count(len(self.bad_videos), "bad video"))
+            parts.append(count(sum(video.rows for video in self.bad_videos), "bad video"))
         return f"{', '.join(parts)}. {self.verdict}"
 
 
@@ -237,12 +237,12 @@ class StreamRecord:
     readers: int
     ready: int  # batches that wait for a reader
     slots: int
-    bad: int  # videos
+    bad: int  # rows of the catalog
     stats: StreamStats
     totals: Totals
     changed: int = 0  # files that became others while it ran
     changed_files: tuple[str, ...] = ()  # the last ones of them
-    max_bad: int = 0  # videos; more end the stream
+    max_bad: int = 0  # rows; more end the stream
     storage_unavailable_s: float = 0.0  # so long has no worker been able to read the videos
 
 

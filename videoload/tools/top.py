@@ -130,7 +130,8 @@ def _files(record: ClientRecord) -> list[RenderableType]:
             for stream in record.streams for file in stream.stats.slowest_files[:4]
         ]),
         ("bad videos", [
-            bad for stream in record.streams for bad in stream.stats.bad_videos
+            (bad.path, bad.reason + f"; {bad.rows} rows" * (bad.rows > 1))
+            for stream in record.streams for bad in stream.stats.bad_videos
         ]),
     ):  # fmt: skip
         if rows:
