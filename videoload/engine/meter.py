@@ -142,16 +142,18 @@ class Meter:
         workers: Sequence[WorkerRecord],
         bad_videos: tuple[BadVideo, ...],
         window_s: float = math.inf,
+        *,
+        is_ahead: bool = True,
     ) -> StreamStats:
         """Return the figures so far, or of the last ``window_s`` seconds. ``workers`` are
-        connected."""
+        connected. ``is_ahead``: a batch is ready."""
         found, measured, works = self._measure(workers, window_s)
         with self._lock:
             batches, clips, files = self._batches, self._clips, self._files.slowest()
         verdict = judge(
             found, measured, cores=cores(), own_host=platform.node(),
             storage=self._storage(time.monotonic() - window_s), function=self._function,
-            lost=self._lost(),
+            lost=self._lost(), is_ahead=is_ahead,
         )  # fmt: skip
         if window_s < math.inf:
             batches, clips = found.batches, found.clips

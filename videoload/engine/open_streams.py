@@ -130,7 +130,8 @@ class OpenStream:
         """Return the figures now. ``workers`` are connected. For any thread."""
         queues = list(self.queues.values())
         bad = tuple(self.state.quarantine.videos)
-        stats = self.meter.read(workers, bad, window_s)
+        ready = sum(queue.ready for queue in queues)
+        stats = self.meter.read(workers, bad, window_s, is_ahead=ready > 0 or not queues)
         if isinstance(self.state.ended, StorageError):  # the figures do not know
             verdict = f"The stream has ended: {self.state.ended}."
             stats = replace(stats, bottleneck="storage", verdict=verdict)
@@ -140,7 +141,7 @@ class OpenStream:
             step=self.step,
             batches_per_epoch=len(self.state.plan),
             readers=len(queues),
-            ready=sum(queue.ready for queue in queues),
+            ready=ready,
             slots=self.memory.slots,
             bad=self.state.quarantine.count,
             stats=stats,

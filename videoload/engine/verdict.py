@@ -58,10 +58,12 @@ class Verdict:
 def judge(
     found: Figures, workers: Sequence[WorkerRecord], *, cores: int,
     own_host: str = "", storage: RootRecord = RESPONDS, function: str = "", lost: str = "",
+    is_ahead: bool = True,
 ) -> Verdict:  # fmt: skip
     """Return the verdict on the figures. ``cores`` are the cores of ``own_host`` that workers may
     use. ``storage``: the root of the videos. ``function``: the user's transform. ``lost``: the
-    workers that died or are silent, by host."""
+    workers that died or are silent, by host. ``is_ahead``: a batch is ready
+    before it is requested."""
     works = total(worker.work for worker in workers)
     utilisation = works.busy_s / works.passed_s if works.passed_s > 0 else 0.0
     computes = found.step_s >= _COMPUTES_S
@@ -78,8 +80,11 @@ def judge(
     elif not found.batches:
         return verdict("", "No batch was read yet.")
     elif found.wait_ratio <= _KEEPS_UP:
-        too_many = wanted is not None and wanted < len(workers)
-        enough = [f"{_are(wanted or 0)} enough; {len(workers)} are running."] if too_many else []
+        # If no batch is ready, all workers are needed: others may have a part of their time.
+        too_many = is_ahead and wanted is not None and wanted < len(workers)
+        shared = "" if all(worker.is_child for worker in workers) else " for this training alone"
+        running = f"{_are(wanted or 0)} enough{shared}; {len(workers)} are running."
+        enough = [running] if too_many else []
         return verdict("trainer", f"Decoding keeps up. {waits}.", *enough)
     if lost:
         return verdict("workers", f"{waits}.", f"Workers are lost. {lost}.")
@@ -97,7 +102,8 @@ def judge(
         first = f"most of it for the first batches ({found.first_s:.1f} s)"
         return verdict(
             "decoding", f"{waits}, {first}.",
-            "One call for all epochs, batches(epochs=...), waits for them once.",
+            "In training, one call for all epochs, batches(epochs=...), waits for them once; "
+            "validation waits in each pass.",
         )  # fmt: skip
     if full_link := _full_link(workers):
         return verdict("network", f"{waits}{_steps(found)}.", full_link)

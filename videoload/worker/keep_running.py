@@ -52,7 +52,7 @@ def families(state: State) -> Iterable[Metric]:
         ("processes", "Worker processes that run.", len(state.counted)),
         ("trainers", "Trainers that are being served.", trainers),
         ("storage_refused", "Processes that cannot read the videos.", refused),
-        ("rejected", "Processes that a trainer rejects.", away),
+        ("rejected", "Rejections, one for each process and trainer.", away),
     ):
         yield Metric(f"videoload_worker_{name}", text, [({}, value)])
 

@@ -53,7 +53,12 @@ CASES: dict[str, tuple[Figures, list[WorkerRecord], dict[str, Any], str, list[st
     "nearly enough": (figures(0.41), workers(2), {}, "decoding", [" 2 "]),
     "more than enough": (figures(0.02), workers(6, busy=0.3), {}, "trainer", [" 4 ", "6"]),
     "exactly enough": (figures(0.03), workers(4), {}, "trainer", ["! 4 "]),
-    "one is enough": (figures(0.02), workers(2, rate=400.0), {}, "trainer", [" 1 ", "2"]),
+    "one is enough": (
+        figures(0.02), workers(2, rate=400.0), {}, "trainer", [" 1 ", "2", "!alone"]),
+    "one of a pool that others may use": (
+        figures(0.02), workers(2, "there", 400.0), {}, "trainer", [" 1 ", "this training alone"]),
+    "no batch is ready": (
+        figures(0.02), workers(2, "there", 400.0), {"is_ahead": False}, "trainer", ["!enough"]),
     # all cores are busy
     "more workers than cores": (
         figures(0.6), workers(4, rate=20.0, core=0.5, no_core=0.5), {}, "decoding",
@@ -126,7 +131,7 @@ CASES: dict[str, tuple[Figures, list[WorkerRecord], dict[str, Any], str, list[st
     # idle workers, first batches, the user's function
     "workers idle": (figures(0.4), workers(4, busy=0.2), {}, "workers", ["20%", "slots="]),
     "the first batches": (figures(0.3, first_s=28.0), workers(4), {}, "decoding",
-                          ["28.0 s", "!keeps up"]),
+                          ["28.0 s", "!keeps up", "validation"]),
     "not much of them": (figures(0.102, first_s=0.3), workers(4), {}, "decoding", []),
     "the user's function": (
         figures(0.95), workers(1, rate=1.0, transform=0.99), {"function": "m:slow"}, "function",
