@@ -13,17 +13,20 @@ import itertools
 import os
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
 
 from videoload.catalog.columns import Listed, PathLike, is_list, is_text_line
 from videoload.catalog.fields import cells_in, fields_in, requested, roles_of
 from videoload.catalog.folders import SUFFIXES, in_archives, open_root, refusing
 from videoload.catalog.table_rows import Rows
-from videoload.catalog.tables import PLACES, PartColumns, TargetColumns, read_table
+from videoload.catalog.tables import PartColumns, TargetColumns, read_table
 from videoload.errors import CatalogError, some
 from videoload.logs import Log
 from videoload.storage.archives import Member, Read, member_at
@@ -37,62 +40,88 @@ _BRACES = re.compile(r"\{([^{}]*)\}")
 _RANGE = re.compile(r"(\d+)\.\.(\d+)")
 _SPECIAL = re.compile(r"[*?\[{]")
 _KEY = "__key__"
-_NO_CELLS: Mapping[str, Any] = {}
-_FIELDS = dict[tuple[str, ...], tuple[str, ...]]()  # each once: most samples have the same
+_VIDEO = "video"  # the column of videos whose field is not given
 _UNKNOWN = bytes(PLACE.size)  # of a hard link: its own header has no bytes
 
 _log = Log(__name__)
 
 
+class _Wanted(NamedTuple):
+    """The fields that are ``videos``, [] for those named like videos; and the other columns."""
+
+    videos: Sequence[str]
+    columns: set[str]
+
+
 @dataclass(slots=True)
 class _Sample:
-    """A sample: the ``fields`` that may be its videos, the ``path`` of the first one, `PLACE` of
-    each, and the requested cells. There may be a million of them."""
+    """A sample of one shard: `PLACE` of its videos, by field, and its texts and cells."""
 
-    fields: tuple[str, ...] = ()
-    path: str = ""
-    places: bytes = b""
-    cells: Mapping[str, Any] = field(default_factory=lambda: _NO_CELLS)
-
-    def add(self, name: str, path: str, place: bytes) -> None:
-        """Add a video."""
-        fields = (*self.fields, name)
-        self.fields = _FIELDS.setdefault(fields, fields)
-        self.path = self.path or path
-        self.places += place
-
-    def path_of(self, name: str) -> str:
-        return self.path if name == self.fields[0] else f"{self.stem}.{name}"
-
-    @property
-    def stem(self) -> str:
-        """The shard and the key."""
-        return self.path.removesuffix(f".{self.fields[0]}")
-
-    def place_of(self, names: Sequence[str]) -> bytes:
-        each = [self.fields.index(name) * PLACE.size for name in names]
-        return b"".join([self.places[at : at + PLACE.size] for at in each])
+    key: str
+    videos: dict[str, bytes] = field(default_factory=dict)
+    texts: dict[str, Member] = field(default_factory=dict)
+    cells: dict[str, Any] = field(default_factory=dict)
 
 
-@dataclass
-class _Wanted:
-    """The request: the ``fields`` that are videos, [] for those named like videos, and the columns
-    of ``cells``, some of which are read from files of these ``texts``."""
+class _Shard(NamedTuple):
+    """The samples of a shard, and how many have each field."""
 
-    fields: Sequence[str]
-    cells: set[str]
-    texts: set[str] = field(init=False)
-    there: Counter[str] = field(default_factory=Counter)  # fields
-    odd: tuple[str, str] | None = None  # a key, and a field that may be a part of it
+    path: str
+    samples: Sequence[_Sample]
+    fields: Counter[str]
 
-    def __post_init__(self) -> None:
-        self.texts = fields_in(self.cells)
 
-    def is_video(self, key: str, name: str) -> bool:
-        is_named_so = f".{name}".lower().endswith(SUFFIXES)
-        if is_named_so and "." in name and name not in self.fields:
-            self.odd = self.odd or (key, name)
-        return name in self.fields if self.fields else is_named_so
+class _Samples:
+    """The samples of all shards, in columns: there may be a million of them.
+
+    Attributes:
+        count: Samples, also those without a video, which are in no column.
+        fields: How many have each field.
+        videos: The fields of each sample that are videos.
+        paths: Of the first video of each.
+        places: `PLACE` of all videos of all samples, one after the other.
+        cells: The requested columns; None where a sample lacks it.
+    """
+
+    def __init__(self, columns: Iterable[str]) -> None:
+        self.count = 0
+        self.fields = Counter[str]()
+        self.videos: list[tuple[str, ...]] = []
+        self.paths: list[str] = []
+        self.places = bytearray()
+        self.cells: dict[str, list[Any]] = {name: [] for name in columns}
+        self._same: dict[tuple[str, ...], tuple[str, ...]] = {}  # most have the same fields
+
+    def add(self, shard: _Shard) -> None:
+        """Add the samples of a shard."""
+        self.count += len(shard.samples)
+        self.fields.update(shard.fields)
+        for sample in shard.samples:
+            if sample.videos:
+                videos = (*sample.videos,)
+                self.videos.append(self._same.setdefault(videos, videos))
+                self.paths.append(f"{shard.path}/{sample.key}.{videos[0]}")
+                self.places += b"".join(sample.videos.values())
+                for name, cells in self.cells.items():
+                    cells.append(sample.cells.get(name))
+
+    def of(self, fields: Sequence[str]) -> tuple[dict[str, list[Any]], npt.NDArray[np.bytes_]]:
+        """Return the rows that have all of these videos, as columns: paths by field, and cells; and
+        `PLACE` of these videos in each row. Without fields, it is the first video of each."""
+        columns: dict[str, list[Any]] = {name: [] for name in fields or [_VIDEO]}
+        places, at, is_chosen = bytearray(), 0, list[bool]()
+        for videos, path in zip(self.videos, self.paths, strict=True):
+            is_chosen.append({*fields} <= {*videos})
+            if is_chosen[-1]:
+                stem = path.removesuffix(videos[0])
+                for name, column in zip(fields or videos[:1], columns.values(), strict=True):
+                    n = videos.index(name)
+                    column.append(stem + name if n else path)
+                    places += self.places[at + PLACE.size * n : at + PLACE.size * (n + 1)]
+            at += PLACE.size * len(videos)
+        for name, cells in self.cells.items():
+            columns[name] = list(itertools.compress(cells, is_chosen))
+        return columns, np.frombuffer(places, f"S{PLACE.size * max(1, len(fields))}")
 
 
 def read_shards(
@@ -106,57 +135,75 @@ def read_shards(
 ) -> Listed:
     """Return the samples in archives; see `Catalog.from_shards`."""
     top, names = _found(shards, root)
+    source = f"{top}/{names[0]}" + f" and {len(names) - 1} more" * (len(names) > 1)
     columns = requested(targets, label, *(where if isinstance(where, Mapping) else ()))
     of_parts = parts.values() if isinstance(parts, Mapping) else parts or ()
-    fields = [video] if video is not None else list(of_parts)
-    wanted = _Wanted(fields, columns)
-    found = in_archives(top, names, partial(_samples_of, wanted))
-    samples = list(itertools.chain.from_iterable(found))
-    source = f"{top}/{names[0]}" + f" and {len(names) - 1} more" * (len(names) > 1)
-    if not fields:
-        parts, fields = _parts(samples, source)
-    chosen = [each for each in samples if each.fields and {*fields} <= {*each.fields}]
-    _log_left_out(samples, chosen, wanted, fields, source)
-    cells: dict[str, list[Any]] = {
-        name: [each.path_of(name) for each in chosen] for name in fields
-    } or {"video": [each.path for each in chosen]}
-    there = wanted.cells.intersection(itertools.chain.from_iterable(each.cells for each in chosen))
-    cells |= {name: [each.cells.get(name) for each in chosen] for name in there}
-    cells[PLACES] = [each.place_of(fields or each.fields[:1]) for each in chosen]
-    rows = Rows(cells, source, lambda i: f"{top}/{chosen[i].stem}")
-    roles = roles_of(path=video or "video", label=label, targets=targets, where=where, parts=parts)
+    wanted = _Wanted([video] if video is not None else list(of_parts), columns)
+    samples = _Samples(sorted(columns))
+    for shard in in_archives(top, names, partial(_read, wanted)):
+        samples.add(shard)
+    videos = wanted.videos
+    if not videos:
+        parts, videos = _parts(samples.videos, source)
+    found, places = samples.of(videos)
+    paths = found[videos[0] if videos else _VIDEO]
+    _check_videos(samples, len(paths), wanted.videos, videos, source)
+    _check_columns(samples, {name: found[name] for name in columns}, paths, source)
+    rows = Rows(found, source, lambda i: f"{top}/{paths[i]}", places)
+    roles = roles_of(path=video or _VIDEO, label=label, targets=targets, where=where, parts=parts)
     return read_table(rows, top, None, roles, look=False)
 
 
-def _parts(samples: Sequence[_Sample], source: str) -> tuple[PartColumns | None, list[str]]:
+def _parts(
+    samples: Sequence[tuple[str, ...]], source: str
+) -> tuple[PartColumns | None, Sequence[str]]:
     """Return several videos of a sample as its parts."""
-    several = next((each.fields for each in samples if len(each.fields) > 1), ())
+    several = next((videos for videos in samples if len(videos) > 1), ())
     named = {re.sub(r"\W", "_", name.rpartition(".")[0] or name): name for name in several}
     if len(named) < len(several):
         raise CatalogError(f"{source}: name the parts of a sample: parts= of {some(several)}")
-    return named or None, list(several)
+    return named or None, several
 
 
-def _log_left_out(
-    samples: Sequence[_Sample], chosen: Sequence[_Sample], wanted: _Wanted,
-    fields: Sequence[str], source: str,
-) -> None:  # fmt: skip
-    """Log how many samples have no such video, and whose keys may be others than was meant."""
-    what = some(fields) if fields else "video"
+def _check_videos(
+    samples: _Samples, chosen: int, given: Sequence[str], videos: Sequence[str], source: str
+) -> None:
+    """Log how many samples are left out, and whose keys may be others than was meant. Raises
+    CatalogError if none is left."""
+    what = some(videos) if videos else "video"
     if not chosen:
-        there = some([name for name, _ in wanted.there.most_common()])
-        raise CatalogError(f"{source}: no sample has a {what}: their fields are {there or 'none'}")
-    if len(chosen) < len(samples):
+        raise CatalogError(f"{source}: no sample has a {what}: {_fields_of(samples)}")
+    if chosen < samples.count:
         _log.warning(
-            "%s: %d of %d samples have no %s, and are left out", source,
-            len(samples) - len(chosen), len(samples), what,
+            "%s: %d of %d samples have no %s, and are left out", source, samples.count - chosen,
+            samples.count, what,
         )  # fmt: skip
-    if wanted.odd is not None:
-        key, name = wanted.odd
-        _log.warning(
-            "%s: %s.%s is the field %s of the key %s: the key ends at the first dot",
-            source, key, name, name, key,
-        )  # fmt: skip
+    for name, count in samples.fields.items():
+        if "." in name and name not in given and _is_named_like_a_video(name):
+            _log.warning(
+                "%s: %d samples have the field %s: the key ends at the first dot of a name",
+                source, count, name,
+            )  # fmt: skip
+            break
+
+
+def _check_columns(
+    samples: _Samples, columns: Mapping[str, Sequence[Any]], paths: Sequence[str], source: str
+) -> None:
+    """Log how many rows lack a requested column. Raises CatalogError if all do."""
+    for name, cells in columns.items():
+        lacking = cells.count(None)
+        if lacking == len(cells):
+            raise CatalogError(f"{source}: no sample has {name!r}: {_fields_of(samples)}")
+        if lacking:
+            _log.warning(
+                "%s: %d of %d samples have no %s: %s", source, lacking, len(cells), name,
+                paths[cells.index(None)],
+            )  # fmt: skip
+
+
+def _fields_of(samples: _Samples) -> str:
+    return f"their fields are {some([name for name, _ in samples.fields.most_common()]) or 'none'}"
 
 
 # Shards
@@ -224,7 +271,7 @@ def _without_braces(name: str) -> list[str]:
 # Samples
 
 
-def _samples_of(wanted: _Wanted, storage: Storage, shard: str) -> list[_Sample]:
+def _read(wanted: _Wanted, storage: Storage, shard: str) -> _Shard:
     """Return the samples of a shard. Raises CatalogError, VideoError, StorageError, OSError,
     FileReplacedError."""
     with storage.reading(shard, lambda: None):
@@ -234,53 +281,54 @@ def _samples_of(wanted: _Wanted, storage: Storage, shard: str) -> list[_Sample]:
             raise CatalogError(f"{storage.root}/{shard} {found.flaw}")
         if found.doubles:
             _log.warning("%s: %d members occur twice: the last ones are used", shard, found.doubles)
-        samples, texts = _grouped(shard, found, wanted, f"{storage.root}/{shard}")
+        grouped = _grouped(shard, found, wanted, f"{storage.root}/{shard}")
         with reading(shard, archive) as read:  # whether it is still this archive
-            for sample, name, member in texts:
-                path = f"{shard}/{member.name}"
-                if member.flaw:
-                    raise CatalogError(f"{path} {member.flaw}")
-                text = partial(_text, read, archive, member)
-                found_ = cells_in(text, member.size, path, name, wanted.cells)
-                sample.cells = {**sample.cells, **found_}
-    return samples
+            for sample in grouped.samples:
+                for name, member in sample.texts.items() if sample.videos else ():
+                    path = f"{shard}/{member.name}"
+                    if member.flaw:
+                        raise CatalogError(f"{path} {member.flaw}")
+                    text = partial(_text, read, archive, member)
+                    sample.cells |= cells_in(text, member.size, path, name, wanted.columns)
+    return grouped
 
 
-def _grouped(
-    shard: str, found: Contents, wanted: _Wanted, source: str
-) -> tuple[list[_Sample], list[tuple[_Sample, str, Member]]]:
-    """Return the samples of a shard, and the members that are texts. Raises CatalogError."""
-    samples, texts, latest = dict[str, _Sample](), list[tuple[_Sample, str, Member]](), ""
-    roles = dict[str, tuple[bool, bool]]()  # whether a field is a video, and a text
-    counts = Counter[str]()
+def _grouped(shard: str, found: Contents, wanted: _Wanted, source: str) -> _Shard:
+    """Return the samples of a shard without the cells of their texts. Raises CatalogError."""
+    samples, fields, texts = dict[str, _Sample](), Counter[str](), fields_in(wanted.columns)
+    is_video = dict[str, bool]()  # by field
+    latest = _Sample("")
     for member in found:
         folder, slash, base = member.name.rpartition("/")
         stem, _, name = base.partition(".")
         if not stem or not name or not is_text_line(member.name):
             continue
         key = folder + slash + stem
-        if key != latest:
+        if key != latest.key:
             if key in samples:
                 raise CatalogError(
                     f"{source}: the files of {key!r} are not beside each other: {member.name} "
-                    f"follows {latest!r}. Sort the members by their names"
+                    f"follows {latest.key!r}. Sort the members by their names"
                 )
-            sample = samples[key] = _Sample(
-                cells={_KEY: key} if _KEY in wanted.cells else _NO_CELLS
-            )
-            latest = key
-        counts[name] += 1
-        if (role := roles.get(name)) is None:
-            role = roles[name] = wanted.is_video(key, name), name in wanted.texts
-        if role[0]:
-            if member.flaw and (wanted.fields or not sample.fields):
+            latest = samples[key] = _Sample(key)
+            if _KEY in wanted.columns:
+                latest.cells[_KEY] = key
+        if name not in fields:
+            named_so = _is_named_like_a_video(name)
+            is_video[name] = name in wanted.videos if wanted.videos else named_so
+        fields[name] += 1
+        if is_video[name]:
+            if member.flaw and (wanted.videos or not latest.videos):
                 raise CatalogError(f"{shard}/{member.name} {member.flaw}")
             place = _UNKNOWN if member.link else PLACE.pack(member.at, member.size)
-            sample.add(name, f"{shard}/{member.name}", place)
-        if role[1]:
-            texts.append((sample, name, member))
-    wanted.there.update(counts)
-    return list(samples.values()), texts
+            latest.videos[name] = place
+        if name in texts:
+            latest.texts[name] = member
+    return _Shard(shard, [*samples.values()], fields)
+
+
+def _is_named_like_a_video(field: str) -> bool:
+    return f".{field}".lower().endswith(SUFFIXES)
 
 
 def _text(read: Read, archive: VideoFile, member: Member) -> bytes:

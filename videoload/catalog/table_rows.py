@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from videoload.catalog.columns import PathLike, is_list, text_lines
 from videoload.errors import CatalogError
@@ -42,11 +43,13 @@ _FORMULA = re.compile(r"[=+@\t]|-.*[(|!=]")
 
 
 class Rows(NamedTuple):
-    """A table: its columns, all of one length, what messages call it, and where a row stands."""
+    """A table: its columns, all of one length, what messages call it, where a row stands, and
+    perhaps where the bytes of its files are: see `Video.places`."""
 
     columns: dict[str, list[Any]]
     source: str
     where: Callable[[int], str]
+    places: npt.NDArray[np.bytes_] | None = None
 
     def __len__(self) -> int:
         return len(next(iter(self.columns.values()), ()))

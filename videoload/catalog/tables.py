@@ -77,7 +77,6 @@ _MAX_TARGET = float(np.finfo(np.float32).max)
 _MAX_NUMBERED_CLASSES = 1_000_000  # a higher label is a timestamp or an id, not a class
 _EXACT = 1 << 24  # float32 has all whole numbers up to it
 _UNLABELLED = "-1"
-PLACES = "\0places"  # a column that no file of a table has: see `Video.places`
 OFFSET = "_offset_s"  # how the column of a part's offsets is named, after the part
 _READ_OTHERWISE = ("label", "box", "width", "height", "fingerprint", "places")
 
@@ -137,9 +136,8 @@ class _TableReader:
         }
         columns["box"], targets = self._parsed("box", self._box), self._targets()
         columns["fingerprint"] = self._fingerprints()
-        if (places := self._rows.columns.get(PLACES)) is not None:
-            self._used.add(PLACES)
-            columns["places"] = [places[row] for row in self._left]
+        if self._rows.places is not None:
+            columns["places"] = self._rows.places[self._left]
         columns |= {role: self._pixels(role) for role in ("width", "height")}
         given = None if classes is None else class_names(classes)
         labels, known, hot = self._labels(given, has_targets=targets is not None)
@@ -263,14 +261,15 @@ class _TableReader:
             pieces = list(Formatter().parse(pattern)) if "{" in pattern and not is_name else pieces
         except ValueError as error:
             raise CatalogError(f"{keyword}={pattern!r} is not a pattern: {error}") from None
-        filled, left = [""] * len(self._rows), {*self._left}
+        filled, is_left = [""] * len(self._rows), np.zeros(len(self._rows), bool)
+        is_left[self._left] = True
         for literal, name, form, _ in pieces:
             filled = [path + literal for path in filled]
             for row, cell in enumerate(() if name is None else self._column(keyword, name)):
                 try:
                     filled[row] += _formatted(cell, name, form)
                 except ValueError as error:
-                    if row in left:
+                    if is_left[row]:
                         raise self._error(row, str(error)) from None
         return filled
 
@@ -399,9 +398,8 @@ class _TableReader:
                 )
             return value
 
-        rows = [[value(row, name) for name in columns] for row in self._left]
-        found = np.array(rows, dtype)
-        return found[:, 0].copy() if isinstance(given, str) else found
+        found = [np.array([value(row, name) for row in self._left], dtype) for name in columns]
+        return found[0] if isinstance(given, str) else np.stack(found, axis=1)
 
     def _labels(
         self, given: tuple[str, ...] | None, *, has_targets: bool

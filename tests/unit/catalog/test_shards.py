@@ -89,12 +89,24 @@ def test_what_is_left_out_is_counted_and_a_dot_in_a_key_is_warned_of(
     assert "first dot" in caplog.text
 
 
+def test_samples_without_a_requested_field_are_counted(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    shard(tmp_path / "x.tar", a__mp4="1", a__txt="two", b__mp4="3", c__txt="no video", d__mp4="4")
+    with caplog.at_level(logging.WARNING):
+        catalog = Catalog.from_shards("x.tar", tmp_path, targets={"caption": "txt"})
+    assert "2 of 3 samples have no txt: x.tar/b.mp4" in caplog.text
+    targets: Any = catalog.targets
+    assert targets["caption"].tolist() == ["two", "", ""]
+
+
 @pytest.mark.parametrize(
     ("members", "asked", "words"),
     [
         ({"a__mp4": "1", "b__mp4": "2", "a__txt": "3"}, {}, ["x.tar", "'a'", "beside"]),
         ({"a__txt": "1"}, {}, ["txt"]),
-        ({"a__mp4": "1"}, {"label": "cls"}, ["cls"]),
+        ({"a__mp4": "1", "a__txt": ""}, {"label": "cls"}, ["'cls'", "fields are mp4, txt"]),
+        ({"a__mp4": "1", "a__json": '{"w": 1}'}, {"label": "json:v"}, ["json:v", "mp4, json"]),
         ({"a__mp4": "1"}, {"video": "avi"}, ["avi", "mp4"]),
         ({"a__mp4": "1", "a__json": "{"}, {"label": "json:w"}, ["x.tar/a.json"]),
         ({"a__mp4": "1", "a__json": "[]"}, {"label": "json:w"}, ["x.tar/a.json"]),
