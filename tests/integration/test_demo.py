@@ -19,3 +19,6 @@ def test_the_demo_runs(programs: Programs, tmp_path: Path) -> None:
     assert program.wait(150 * SECOND) == 0, program.err
     for words in ("8 videos", "4 classes: down, left, right, up", "25%", "waited", "no decoding"):
         assert words in program.out
+    # No terminal: a line every few seconds, here at each step.
+    for words in ("1 steps trained", "1 batches read", "1 batches decoded"):
+        assert words in program.out.splitlines()

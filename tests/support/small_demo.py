@@ -1,4 +1,4 @@
-"""`videoload demo` with few videos of its own, and few timed steps:
+"""`videoload demo` with few videos of its own, few timed steps, and a line about each step:
 
 python -m tests.support.small_demo [OPTIONS]
 """
@@ -13,6 +13,7 @@ from videoload.tools import cli, demo
 def main() -> None:
     """The command line."""
     few: Any = {"_TRAIN_VIDEOS": 4, "_TEST_VIDEOS": 1, "_MEASURED_STEPS": 4, "_WARM_UP_STEPS": 1}
+    few["_REPORT_S"] = 0.0
     with mock.patch.multiple(demo, **few):
         sys.argv.insert(1, "demo")
         cli.main()

@@ -1,4 +1,4 @@
-"""Everything on one host, in under two minutes: AVI files, workers, training, and how long the
+"""Everything on one host, in about two minutes: AVI files, workers, training, and how long the
 trainer waits.
 
 The demo generates videos or takes the user's, and trains on them with a `Client`. Then it times the
@@ -16,12 +16,12 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from itertools import islice, product
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import av
 import numpy as np
@@ -50,6 +50,9 @@ _MEASURED_STEPS, _MEASURED_S, _WARM_UP_STEPS = 96, 10.0, 16
 _CLEARLY = 1.2  # times as fast: below that, the two rates count as equal
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _DELETIONS = 9
+_REPORT_S = 5.0  # between two lines about a long step
+
+T = TypeVar("T")
 
 
 def run(
@@ -75,7 +78,8 @@ def run(
         if videos is None:
             videos = output or Path(temporary, "videos")
             console.print("generating AVI files: shapes drift, and no single frame shows where to")
-            make_videos(videos, _TRAIN_VIDEOS, _TEST_VIDEOS, _FRAMES, seed)
+            written = _Progress(console, "videos generated")
+            make_videos(videos, _TRAIN_VIDEOS, _TEST_VIDEOS, _FRAMES, seed, written)
         train, test = Catalog.train_and_test(videos, seed)
         console.print(
             f"{len(train)} videos to train on, {len(test)} to test on, "
@@ -98,14 +102,14 @@ def run(
                 history = model.fit(
                     stream.dataset(epochs=epochs), epochs=epochs, steps_per_epoch=steps,
                     validation_data=held_back.dataset(), shuffle=False,  # the stream shuffles
-                    validation_steps=min(len(held_back), _MAX_TEST_STEPS),
-                    verbose=1 if console.is_terminal else 2,
+                    validation_steps=min(len(held_back), _MAX_TEST_STEPS), **_shown(console),
                 )  # fmt: skip
                 first = epochs * steps
                 span = first + _WARM_UP_STEPS + _MEASURED_STEPS
                 measured: Any = {"start_step": first, "epochs": -(-span // len(stream))}
                 console.print("timing the trainer with workers")
-                apart = measure_waiting(iter(stream.dataset(**measured)), model.train_on_batch)
+                read = _Progress(console, "batches read").over(stream.dataset(**measured))
+                apart = measure_waiting(read, model.train_on_batch)
             except Exception as error:  # TensorFlow adds pages of text to a stream's error
                 raise stream.error or held_back.error or error from None
             stats = stream.stats()
@@ -114,7 +118,8 @@ def run(
         visits = min(len(stream), _MAX_STEPS, first)
         measured["start_step"] -= visits
         alone = decode_serially(stream.catalog, stream.clip, **stream.options, **measured)
-        inline = measure_waiting(islice(alone, visits, None), model.train_on_batch)
+        decoded = _Progress(console, "batches decoded").over(alone)
+        inline = measure_waiting(islice(decoded, visits, None), model.train_on_batch)
         accuracy = float(history.history["val_accuracy"][-1])
         console.print(_table(accuracy, test, inline, apart, len(stats.workers)))
         console.print(_why(inline, apart, len(stats.workers), cores()))
@@ -126,6 +131,36 @@ def run(
             console.print(f"{named(path)}: {printable(reason)}; others replaced it", markup=False)
         if output is not None:
             console.print(f"the videos are in {output}", markup=False)
+
+
+class _Progress:
+    """Counts calls, and prints their number every few seconds."""
+
+    def __init__(self, console: Console, what: str) -> None:
+        self._console, self._what = console, what
+        self._calls, self._due = 0, time.monotonic() + _REPORT_S
+
+    def __call__(self, *_: object, **__: object) -> None:
+        self._calls += 1
+        if (now := time.monotonic()) >= self._due:
+            self._console.print(f"{self._calls} {self._what}")
+            self._due = now + _REPORT_S
+
+    def over(self, items: Iterable[T]) -> Iterator[T]:
+        """Yield the items, and count them."""
+        for item in items:
+            self()
+            yield item
+
+
+def _shown(console: Console) -> dict[str, Any]:
+    """Return how ``fit`` shows its progress: as a bar, or in a file or pipe as lines."""
+    import keras
+
+    if console.is_terminal:
+        return {"verbose": 1}
+    trained = _Progress(console, "steps trained")
+    return {"verbose": 2, "callbacks": [keras.callbacks.LambdaCallback(on_train_batch_end=trained)]}
 
 
 def build_model(classes: int, steps: int) -> Any:
@@ -214,15 +249,23 @@ def _table(
     return table
 
 
-def make_videos(root: Path, train: int, test: int, frames: int, seed: int = 0) -> None:
+def make_videos(
+    root: Path,
+    train: int,
+    test: int,
+    frames: int,
+    seed: int = 0,
+    written: Callable[[], object] = lambda: None,
+) -> None:
     """Write ``train`` and ``test`` videos per class to ``root/{train,test}/<class>/000.avi``, and
-    so on. The same arguments give the same bytes. Raises OSError."""
+    so on. Call ``written`` after each. The same arguments give the same bytes. Raises OSError."""
     for part, motion in product(("train", "test"), MOTIONS):
         for number in range(test if part == "test" else train):
             path = root / part / motion / f"{number:03d}.avi"
             path.parent.mkdir(parents=True, exist_ok=True)
             rng = np.random.default_rng((seed, part == "test", number))
             _make_video(path, MOTIONS[motion], frames, rng)
+            written()
 
 
 def _make_video(

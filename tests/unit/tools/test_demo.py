@@ -1,5 +1,6 @@
 """The demo's parts: its model, its measurement, and the arguments that it refuses."""
 
+import itertools
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -80,7 +81,9 @@ def test_no_videos_are_made_where_they_would_lie_beside_others(tmp_path: Path) -
 def test_the_same_seed_gives_the_same_bytes_and_another_seed_others(tmp_path: Path) -> None:
     first, again, other = (tmp_path / name for name in ("first", "again", "other"))
     for folder, seed in ((first, 5), (again, 5), (other, 6)):
-        make_videos(folder, 1, 1, frames=2, seed=seed)
+        written = itertools.count()
+        make_videos(folder, 1, 1, 2, seed, written.__next__)
+        assert next(written) == 2 * len(MOTIONS)
     files = [path.relative_to(first) for path in first.rglob("*.avi")]
     assert len(files) == 2 * len(MOTIONS)
     for file in files:
