@@ -143,7 +143,7 @@ class ReadableStream:
         engine, source = self._engine, self.source
         goes_on, over, self._error = follows and self.options["ordered"], False, None
         reading = self._reading(steps, goes_on=goes_on)
-        queue, number = reading.queue, reading.id
+        number = reading.id
         meter = source.meter if counts else None
         try:
             engine.check()
@@ -153,12 +153,11 @@ class ReadableStream:
                     self._check_repetition(steps, step)
                 if meter is not None:
                     meter.requested(number)
-                if (batch := queue.take(0)) is None:
-                    for batch in reading.awaited(step, idle):
-                        if batch is None and pauses:
-                            yield None
-                        elif batch is None:
-                            engine.calls.check_thread()
+                for batch in reading.awaited(step, idle):
+                    if batch is None and pauses:
+                        yield None
+                    elif batch is None:
+                        engine.calls.check_thread()
                 assert batch is not None
                 source.step = batch.step
                 if meter is not None:
@@ -169,7 +168,7 @@ class ReadableStream:
                     self._log_epoch(step)
                 if batch.samples:
                     # No variable holds the arrays: it would hold the slot.
-                    yield self._hand_over(batch, queue, idle, info=info)
+                    yield self._hand_over(batch, reading.queue, idle, info=info)
                 else:
                     reading.give_back(batch)
                     if pauses:
@@ -332,12 +331,13 @@ class Reading:
         engine.post_about(source, lambda: engine.streams.begin(source, number, queue, steps))
 
     def awaited(self, step: int, idle: Callable[[], None] | None) -> Iterator[Ready | None]:
-        """None every 200 ms, with ``idle`` every 50 ms, and the batch of a step at last."""
-        engine, number = self._engine, self.id
-        engine.post_about(
-            self._source, lambda: engine.streams.request_batch(number), about_leases=True
-        )
-        warn_at, batch = time.monotonic() + _REMIND_S, None
+        """Yield None every 200 ms, with ``idle`` every 50 ms, and the batch of a step at last."""
+        if (batch := self.queue.take(0)) is not None:
+            yield batch
+            return
+        request = partial(self._engine.streams.request_batch, self.id)
+        self._engine.post_about(self._source, request, about_leases=True)
+        warn_at = time.monotonic() + _REMIND_S
         while batch is None:
             if time.monotonic() > warn_at:
                 warn_at += _REMIND_S
@@ -403,8 +403,8 @@ def results(engine: Engine, source: OpenStream) -> Generator[tuple[int, Any], No
     try:
         for step in steps:
             engine.check_process()
-            if (batch := reading.queue.take(0)) is None:
-                for batch in reading.awaited(step, None):  # noqa: B007 - the last one counts
+            for batch in reading.awaited(step, None):
+                if batch is None:
                     engine.calls.check_thread()
             assert batch is not None
             reading.give_back(batch)
