@@ -47,7 +47,7 @@ class Answers:
     def take(self, peer: Peer, result: Result) -> None:
         """Handle a RESULT. Raises ProtocolError."""
         lease, worker = self.scheduler.lease(peer, result.lease), self.workers[peer]
-        now, is_sent = time.monotonic(), not worker.state.local
+        now, is_sent = time.monotonic(), not worker.local
         if lease is None or not lease.is_owed:
             self._too_late(worker, lease, result, now)
             return
@@ -84,11 +84,11 @@ class Answers:
         work and traffic count."""
         stream = None if lease is None else self.streams.get(lease.stream)
         if lease is None:
-            self.tell(events.Heard(worker.state.id))
+            self.tell(events.Heard(worker.id))
         if lease is None or stream is None:
             worker.timer.failed(now)
         else:
-            clip_bytes = 0 if worker.state.local else stream.layout_of(lease.sample).clip_bytes
+            clip_bytes = 0 if worker.local else stream.layout_of(lease.sample).clip_bytes
             work = worker.timer.answered(result, 0, len(lease.rows) * clip_bytes, now)
             stream.meter.worked(worker.name, work, (), now)
             self.meter.worked(worker.name, work, (), now)

@@ -366,7 +366,7 @@ class Engine:
 
     def _stop_children(self) -> None:
         self._supervisor.stop()
-        for peer in [peer for peer, worker in self._workers.items() if worker.state.local]:
+        for peer in [peer for peer, worker in self._workers.items() if worker.local]:
             self.membership.remove(peer, died=False)
 
     # Receive
@@ -517,7 +517,7 @@ class Engine:
             return
         stream = self.streams.by_id[grant.stream]
         task, clip_bytes, metadata_bytes = stream.layout_of(grant.samples[0])
-        place = stream.place(grant.slot, grant.rows, clip_bytes) if worker.state.local else None
+        place = stream.place(grant.slot, grant.rows, clip_bytes) if worker.local else None
         if place is None:
             answer_bytes = len(grant.samples) * (clip_bytes + metadata_bytes)
             peer.granted(answer_bytes, self._scheduler.pool.held(peer))

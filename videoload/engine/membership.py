@@ -60,12 +60,11 @@ _REFUSED = 8  # workers whose refusal is shown
 
 
 @dataclass(eq=False, slots=True)
-class ConnectedWorker:
-    """A worker that is connected. ``state``: the scheduler's record of it, including whether this
-    process started it. ``number`` distinguishes it from others of its host name and pid: containers
-    of one node may have both in common."""
+class ConnectedWorker(Worker):
+    """The scheduler's record of a worker, with what the I/O thread notes of it. ``number``
+    distinguishes it from others of its host name and pid: containers of one node may have both in
+    common."""
 
-    state: Worker
     pid: int
     timer: WorkTimer = field(default_factory=WorkTimer)
     last_error: str = ""
@@ -75,16 +74,16 @@ class ConnectedWorker:
     @property
     def name(self) -> str:
         """Its unique name in messages and statistics."""
-        return f"{self.state.host}:{self.pid}" + (f"#{self.number}" if self.number > 1 else "")
+        return f"{self.host}:{self.pid}" + (f"#{self.number}" if self.number > 1 else "")
 
     def record(self, now: float) -> WorkerRecord:
         """Its current record, without its work."""
         state = "idle" if self.timer.is_free else "decoding"
-        if self.state.silence_clock.seconds > SILENCE_S:
+        if self.silence_clock.seconds > SILENCE_S:
             state = "silent"
         return WorkerRecord(
-            self.name, str(self.state.host), self.pid, self.state.local, state, self.last_error,
-            age_s=now - self.state.joined,
+            self.name, str(self.host), self.pid, self.local, state, self.last_error,
+            age_s=now - self.joined,
         )  # fmt: skip
 
 
@@ -165,10 +164,12 @@ class Admission(Generic[PeerT]):
         replaces = tuple(
             other
             for other, worker in self.workers.items()
-            if worker.state.local and worker.pid == hello.pid and other != peer
+            if worker.local and worker.pid == hello.pid and other != peer
         )
-        known = Worker(peer, local=True, joined=now, host=hello.host, fetches=hello.fetches)
-        return self._numbered(peer, ConnectedWorker(known, hello.pid), replaces)
+        worker = ConnectedWorker(
+            peer, hello.pid, local=True, joined=now, host=hello.host, fetches=hello.fetches
+        )
+        return self._numbered(worker, replaces)
 
     def remote(self, peer: PeerT, hello: Hello, now: float) -> Admitted[PeerT] | Refusal:
         """Decide on the HELLO of a remote worker."""
@@ -182,7 +183,7 @@ class Admission(Generic[PeerT]):
                 warn=True,
             )
         last = self._peer_of.get(who, peer)
-        here = {other for other, worker in self.workers.items() if not worker.state.local} - {last}
+        here = {other for other, worker in self.workers.items() if not worker.local} - {last}
         if len(here) >= self.max_remote and peer not in here:
             return Refusal(
                 f"{len(here)} remote workers are connected, and that is the most that this trainer "
@@ -190,17 +191,15 @@ class Admission(Generic[PeerT]):
                 warn=True,
             )
         self._peer_of[who] = peer
-        known = Worker(
-            peer, local=False, joined=now, copy=hello.copy or hello.host, host=hello.host,
-            fetches=hello.fetches,
+        worker = ConnectedWorker(
+            peer, hello.pid, local=False, joined=now, copy=hello.copy or hello.host,
+            host=hello.host, fetches=hello.fetches,
         )  # fmt: skip
-        replaces = (last,) if last != peer else ()
-        return self._numbered(peer, ConnectedWorker(known, hello.pid), replaces)
+        return self._numbered(worker, (last,) if last != peer else ())
 
-    def _numbered(
-        self, peer: PeerT, worker: ConnectedWorker, replaces: tuple[PeerT, ...]
-    ) -> Admitted[PeerT]:
-        names = {w.name for other, w in self.workers.items() if other not in (peer, *replaces)}
+    def _numbered(self, worker: ConnectedWorker, replaces: tuple[PeerT, ...]) -> Admitted[PeerT]:
+        others = (w for peer, w in self.workers.items() if peer not in (worker.id, *replaces))
+        names = {other.name for other in others}
         while worker.name in names:
             worker.number += 1
         return Admitted(worker, replaces)
@@ -260,7 +259,7 @@ class Membership:
         """Return the connected workers, without those that have been unresponsive for long: a host
         that lost its power sends no BYE."""
         workers = list(self._workers.values())
-        return [worker for worker in workers if not self.scheduler.pool.is_gone(worker.state)]
+        return [worker for worker in workers if not self.scheduler.pool.is_gone(worker)]
 
     def wait_for(self, count: int, timeout_s: float, is_over: Callable[[], bool]) -> int:
         """Wait until ``count`` workers are connected, or time is out, or ``is_over``; returns how
@@ -291,8 +290,8 @@ class Membership:
     def _by_host(self) -> tuple[Counter[str], Counter[str]]:
         """Return how many workers of each host are connected, and how many have been unresponsive
         for long."""
-        here = Counter(str(worker.state.host) for worker in self._here())
-        return here, Counter(str(each.state.host) for each in list(self._workers.values())) - here
+        here = Counter(str(worker.host) for worker in self._here())
+        return here, Counter(str(each.host) for each in list(self._workers.values())) - here
 
     def wake(self) -> None:
         """Have the threads in `wait_for` check whether all is over."""
@@ -322,10 +321,10 @@ class Membership:
             self._workers[peer] = worker
             self._changed.notify_all()
         peer.admitted()
-        if not worker.state.local:
+        if not worker.local:
             self.join_log.add(f"worker {worker.name} joined", now)
         peer.send(Welcome(self.beat_s, self.stall_s))
-        self.tell(events.WorkerJoined(worker.state))
+        self.tell(events.WorkerJoined(worker))
 
     # Workers leave
 
@@ -340,8 +339,8 @@ class Membership:
             self.departed += 1
             peer.left()
             if died:
-                self._deaths.append((time.monotonic(), str(worker.state.host), peer))
-        if worker is not None and not worker.state.local:
+                self._deaths.append((time.monotonic(), str(worker.host), peer))
+        if worker is not None and not worker.local:
             self.join_log.add(f"worker {worker.name} left", time.monotonic())
         self.tell(events.WorkerLeft(peer, died, at_work, refused, more_leave))
 
@@ -360,14 +359,14 @@ class Membership:
         """Kill the processes that hang, reap those that ended, and have others started."""
         causes = self.supervisor.supervise(self.stall_s)
         for peer, worker in list(self._workers.items()) if causes else ():
-            if worker.state.local and worker.pid in causes:
+            if worker.local and worker.pid in causes:
                 self.remove(peer, died=True, at_work=causes[worker.pid])
 
     def evict(self, peer: Peer) -> None:
         """Remove a worker that is alive. A local one may be writing into shared memory, so it holds
         its leases until it is killed and reaped."""
         worker = self._workers.get(peer)
-        if worker is not None and worker.state.local:
+        if worker is not None and worker.local:
             self.supervisor.kill(worker.pid)
         else:
             self.remove(peer, died=False)
@@ -400,7 +399,7 @@ class Membership:
         gone = [
             peer
             for peer, worker in self._workers.items()
-            if not peer.send(Heartbeat(worker.last_lease)) and not worker.state.local
+            if not peer.send(Heartbeat(worker.last_lease)) and not worker.local
         ]
         for peer in gone:  # a host with hundreds of workers may go down
             self.remove(peer, died=True, more_leave=peer is not gone[-1])

@@ -15,7 +15,6 @@ from videoload.engine.membership import (
 )
 from videoload.engine.stats import WorkerRecord
 from videoload.errors import WorkerError
-from videoload.scheduler.records import Worker
 from videoload.wire.messages import Hello
 from videoload.worker.stall_clock import StallClock
 
@@ -59,7 +58,7 @@ def admission() -> Admission[int]:
 
 def test_a_child_with_the_token_is_admitted(admission: Admission[int]) -> None:
     admitted = admit(admission, 1, hello(token=TOKEN), child=True)
-    assert (admitted.worker.name, admitted.worker.state.local) == ("here:11", True)
+    assert (admitted.worker.name, admitted.worker.local) == ("here:11", True)
     assert admitted.replaces == ()
 
 
@@ -195,18 +194,17 @@ def test_a_version_alone_refuses_nobody(admission: Admission[int]) -> None:
 
 
 def test_a_worker_is_idle_decoding_or_silent() -> None:
-    state = Worker(1, local=False, joined=40.0, host="there")
-    worker = ConnectedWorker(state, 7)
+    worker = ConnectedWorker(1, 7, local=False, joined=40.0, host="there")
     assert worker.record(100.0) == WorkerRecord(
         "there:7", "there", 7, False, "idle", "", age_s=60.0
     )
     worker.timer.granted(100.0)
     worker.last_error, seconds = "is not a video", 100.0
-    state.silence_clock = StallClock(1.0, lambda: seconds)
-    state.silence_clock.look("a message")
+    worker.silence_clock = StallClock(1.0, lambda: seconds)
+    worker.silence_clock.look("a message")
     for seconds in (101.0, 102.0, 103.0):
         assert worker.record(seconds).state == "decoding"
-        state.silence_clock.look("a message")
+        worker.silence_clock.look("a message")
     assert worker.record(103.0)[4:6] == ("silent", "is not a video")
 
 

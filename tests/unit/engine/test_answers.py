@@ -28,7 +28,7 @@ from videoload.plan.quarantine import Quarantine
 from videoload.scheduler import events
 from videoload.scheduler.commands import Command, Grant, Identify, Ready
 from videoload.scheduler.files import Files
-from videoload.scheduler.records import Stream, Worker
+from videoload.scheduler.records import Stream
 from videoload.scheduler.scheduler import Scheduler
 from videoload.wire.messages import Failed, Result
 from videoload.wire.slots import Slots
@@ -92,9 +92,11 @@ class Trainer:
 
     def join(self, grey: int, copy: str, *, is_child: bool = False) -> Any:
         peer = Peer(grey)
-        state = Worker(peer, local=is_child, joined=self.now, copy=copy, host="here")
-        self.workers[peer] = ConnectedWorker(state, grey)
-        self.tell(events.WorkerJoined(state))
+        worker = ConnectedWorker(
+            peer, grey, local=is_child, joined=self.now, copy=copy, host="here"
+        )
+        self.workers[peer] = worker
+        self.tell(events.WorkerJoined(worker))
         self.obey()
         return peer
 
