@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 
 import numpy as np
 
@@ -56,13 +55,13 @@ def open_stream(number: int = 0) -> OpenStream:
 
 
 def add(engine: Engine, stream: OpenStream) -> None:
-    engine.post_about(stream, partial(engine.streams.add, stream))
+    engine.post_about(stream, engine.streams.add)
 
 
 def begin(engine: Engine, stream: OpenStream, reader: int = 1) -> ReaderQueue:
     """Let a reader take all batches of a stream."""
     queue = ReaderQueue()
-    engine.post_about(stream, partial(engine.streams.begin, stream, reader, queue, range(BATCHES)))
+    engine.post_about(stream, engine.streams.begin, reader, queue, range(BATCHES))
     return queue
 
 

@@ -177,10 +177,13 @@ class Engine:
         self.calls.post(call, wake=lambda: self.has_credit or not about_leases)
 
     def post_about(
-        self, stream: OpenStream, call: Callable[[], None], *, about_leases: bool = False
-    ) -> None:
-        """Queue a call, as `post`. Its errors end only this stream."""
-        self.post(partial(self._about, stream, call), about_leases=about_leases)
+        self, stream: OpenStream, call: Callable[..., None], *arguments: object,
+        about_leases: bool = False,
+    ) -> None:  # fmt: skip
+        """Queue a call with ``stream`` and these arguments, as `post`. Its errors end only this
+        stream."""
+        own = partial(call, stream, *arguments)
+        self.post(partial(self._about, stream, own), about_leases=about_leases)
 
     def stop(self) -> None:
         """End the thread, its sockets and its workers. It takes two seconds at most. Further calls

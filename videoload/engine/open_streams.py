@@ -1,5 +1,11 @@
-"""The streams of a client, as its I/O thread has them. A `ReaderQueue` carries batches and errors
-to the thread of a consumer, whose side is `readers`."""
+"""The streams of a client, as its I/O thread has them. A stream has three records:
+
+    client.Stream      what a script holds and reads; the stream ends with it (see `readers`)
+    OpenStream         the memory of its slots, and how its rows become messages
+    scheduler.Stream   which worker owes which clips; pure, and part of reference cycles
+
+A `ReaderQueue` carries batches and errors to the thread of a consumer.
+"""
 
 from __future__ import annotations
 
@@ -74,10 +80,9 @@ class BatchLayout(NamedTuple):
 
 @dataclass(eq=False, slots=True, weakref_slot=True)
 class OpenStream:
-    """A stream, as the I/O thread has it. ``state``: the scheduler's record of it, which is part of
-    reference cycles and so holds no memory. ``layouts`` are those of its batches, by their shapes.
-    ``changed``: files that are others than they were, or than a scan saw, each once, and that are
-    used as they are now."""
+    """A stream, as the I/O thread has it. ``state``: the scheduler's record of it. ``layouts`` are
+    those of its batches, by their shapes. ``changed``: files that are others than they were, or
+    than a scan saw, each once, and that are used as they are now."""
 
     state: Stream
     catalog: Catalog
@@ -279,7 +284,8 @@ class OpenStreams:
         stream.queues[reader_id] = queue
         self.tell(events.ReaderBegan(stream.state.id, reader_id, steps))
 
-    def request_batch(self, reader_id: int) -> None:
+    def request_batch(self, stream: OpenStream, reader_id: int) -> None:
+        """The consumer of a reader waits for its next batch."""
         self.tell(events.BatchWanted(reader_id))
 
     def end(self, stream: OpenStream, reader_id: int) -> None:

@@ -78,7 +78,7 @@ class ReadableStream:
         self._resting: dict[int, Reading] = {}
         self._error: VideoloadError | None = None  # that ended the last reading
         _drop_with(self, engine, source)
-        engine.post_about(source, lambda: engine.streams.add(source))
+        engine.post_about(source, engine.streams.add)
 
     @property
     def plan(self) -> Plan:
@@ -237,11 +237,9 @@ class ReadableStream:
                 if to != row:
                     whole[to] = whole[row]
 
-        def give_back() -> None:
-            engine.post_about(
-                source, lambda: engine.streams.give_back(source, batch), about_leases=True
-            )
-
+        give_back = partial(
+            engine.post_about, source, engine.streams.give_back, batch, about_leases=True
+        )
         most = batch.slots - max(1, min(_KEPT, batch.slots // 2))
         if (held := self._held(batch.reader)) >= most and idle is not None:
             idle()
@@ -323,20 +321,17 @@ class Reading:
         self._engine, self._source = engine, source
         self.id = number = source.state.id << 32 | next(source.readings)
         self.queue, self.next = ReaderQueue(), steps.start
-        self.end = weakref.finalize(
-            self, engine.post_about, source, lambda: engine.streams.end(source, number)
-        )
+        self.end = weakref.finalize(self, engine.post_about, source, engine.streams.end, number)
         self.end.atexit = False
-        queue = self.queue
-        engine.post_about(source, lambda: engine.streams.begin(source, number, queue, steps))
+        engine.post_about(source, engine.streams.begin, number, self.queue, steps)
 
     def awaited(self, step: int, idle: Callable[[], None] | None) -> Iterator[Ready | None]:
         """Yield None every 200 ms, with ``idle`` every 50 ms, and the batch of a step at last."""
         if (batch := self.queue.take(0)) is not None:
             yield batch
             return
-        request = partial(self._engine.streams.request_batch, self.id)
-        self._engine.post_about(self._source, request, about_leases=True)
+        engine = self._engine
+        engine.post_about(self._source, engine.streams.request_batch, self.id, about_leases=True)
         warn_at = time.monotonic() + _REMIND_S
         while batch is None:
             if time.monotonic() > warn_at:
@@ -373,9 +368,7 @@ class Reading:
     def give_back(self, batch: Ready) -> None:
         """The consumer needs nothing of this batch's slot."""
         engine, source = self._engine, self._source
-        engine.post_about(
-            source, partial(engine.streams.give_back, source, batch), about_leases=True
-        )
+        engine.post_about(source, engine.streams.give_back, batch, about_leases=True)
         self.queue.handed_over()
 
 
@@ -386,8 +379,7 @@ class _Run:
 def _drop_with(owner: object, engine: Engine, source: OpenStream) -> None:
     """Have a stream dropped with its owner. Called before the stream is added: a Ctrl-C may strike
     between any two steps."""
-    drop = partial(engine.streams.drop, source)
-    weakref.finalize(owner, engine.post_about, source, drop).atexit = False
+    weakref.finalize(owner, engine.post_about, source, engine.streams.drop).atexit = False
 
 
 def results(engine: Engine, source: OpenStream) -> Generator[tuple[int, Any], None, None]:
@@ -398,7 +390,7 @@ def results(engine: Engine, source: OpenStream) -> Generator[tuple[int, Any], No
     [most] = source.state.plan.sizes.values()  # rows of a batch
     run = _Run()
     _drop_with(run, engine, source)
-    engine.post_about(source, lambda: engine.streams.add(source))
+    engine.post_about(source, engine.streams.add)
     reading = Reading(engine, source, steps)
     try:
         for step in steps:

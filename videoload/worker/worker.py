@@ -9,6 +9,11 @@ A worker that a trainer started gets shared memory over its private channel, and
 trainer. Other workers send pixels.
 
 SIGTERM and Ctrl-C take effect between two frames: BYE gives the leases back, for other workers.
+
+    Worker      the loop: takes a lease, answers it, beats
+    Trainers    the connections, and whose lease is next
+    Decoders    what a lease is decoded with, and which memory its clips go to
+    LeaseRuns   one lease: its clips, one pass over each video
 """
 
 from __future__ import annotations

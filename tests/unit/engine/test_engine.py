@@ -8,6 +8,7 @@ import pytest
 from tests.support.engines import add, begin, make_engine, open_stream, worker
 from tests.support.waiting import SECOND, wait_until
 from videoload.engine.engine import Engine
+from videoload.engine.open_streams import OpenStream
 from videoload.errors import TransportError, VideoloadError
 
 
@@ -21,7 +22,7 @@ def engine() -> Iterator[Engine]:
 # What a defect ends
 
 
-def broken() -> None:
+def broken(*_: OpenStream) -> None:
     raise RuntimeError("a defect")
 
 
