@@ -285,6 +285,8 @@ def test_commands_and_models_see_the_members_of_an_archive(home: Path, tmp_path:
     rows = scan(catalog, processes=1)
     assert [row.path for row in rows] == [f"run/x.tar/{n:04}.avi" for n in range(COUNT)]
     assert [row.frames for row in rows] == [20 + n for n in range(COUNT)]
+    sizes = [(home / f"{n:04}.avi").stat().st_size for n in range(COUNT)]
+    assert [row.file_bytes for row in rows] == sizes
     found = []
     with Client(workers=1) as client:
         for each, name in ((catalog, "inside"), (reference(home), "outside")):

@@ -348,7 +348,8 @@ class Catalog:
 
         A sample is a row. Its key is the path of its members up to the first dot of the base name,
         and the rest names a field: ``mp4``, ``cam1.mp4``, ``txt``, ``cls``. Members of one key are
-        adjacent. The log reports how many samples have no video and are left out.
+        adjacent. The log reports how many samples have no video and are left out, and how many lack
+        a requested field.
 
         Args:
             shards: Their names; ``{000000..000099}``, ``{a,b}``, ``*`` and ``?`` stand for several.

@@ -17,6 +17,7 @@ from typing import Any
 from videoload.clips.rows import MAX_PATHS
 from videoload.errors import CatalogError
 from videoload.storage.paths import joined, pieces_of
+from videoload.storage.shards import SUFFIXES as ARCHIVES
 
 PathLike = str | os.PathLike[str]
 ClassNames = PathLike | Sequence[str]  # a classInd.txt, or the names themselves
@@ -127,6 +128,8 @@ def normal_path(path: str, where: Callable[[int], str], i: int) -> str:
         return joined([normal_path(piece, where, i) for piece in pieces])
     else:
         normal = posixpath.normpath(path)
+        if normal.lower().endswith(ARCHIVES):  # FFmpeg would find pictures in it
+            raise CatalogError(f"{where(i)}: {path!r} is an archive: Catalog.from_shards lists it")
         if normal not in (".", "..") and not normal.startswith(("/", "../")):
             return path if path == normal else normal  # the caller's str, not a copy
         flaw = "does not lie inside the root: make it relative to the root"

@@ -172,7 +172,7 @@ def _check_videos(
     CatalogError if none is left."""
     what = some(videos) if videos else "video"
     if not chosen:
-        raise CatalogError(f"{source}: no sample has a {what}: {_fields_of(samples)}")
+        raise CatalogError(f"{source}: no sample has {what}: {_fields_of(samples)}")
     if chosen < samples.count:
         _log.warning(
             "%s: %d of %d samples have no %s, and are left out", source, samples.count - chosen,
@@ -223,6 +223,8 @@ def _found(shards: str | Sequence[str], root: PathLike | None) -> tuple[Path | s
         else:
             root = os.path.commonpath([os.path.abspath(folder) for folder in folders])  # noqa: PTH100
             names = [os.path.relpath(name, root) for name in names]
+    else:
+        names = [name.removeprefix(f"{str(root).rstrip('/')}/") for name in names]
     top = open_root(root)
     listed: list[str] | None = None
     found: list[str] = []
@@ -243,6 +245,8 @@ def _found(shards: str | Sequence[str], root: PathLike | None) -> tuple[Path | s
     for name in found:
         if name.startswith(("/", "../")) or is_url(name):
             raise CatalogError(f"the shard {name!r} is not in the root {top}")
+        if isinstance(top, Path) and (top / name).is_dir():
+            raise CatalogError(f"{top / name} is a folder: name its shards, as {name}/*.tar")
     return top, list(dict.fromkeys(found))
 
 

@@ -67,6 +67,7 @@ class FileReport(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="r
         sound: The codec of its audio; "": it has none.
         damage: What is wrong with it; "": nothing.
         fingerprint: What each copy of the file has in common, as text.
+        file_bytes: Of all pieces.
     """
 
     frames: Natural
@@ -82,6 +83,7 @@ class FileReport(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="r
     sound: _Word
     damage: Annotated[str, msgspec.Meta(max_length=MAX_DAMAGE)]
     fingerprint: _Word
+    file_bytes: Natural
 
     def __post_init__(self) -> None:
         if not self.damage.isprintable():  # people will see it

@@ -63,6 +63,7 @@ def report(videos: Videos, read_file: ReadFile, path: str, tick: Tick) -> FileRe
         sound=max(videos.audio_codec(file, tick) for file in files),
         damage="; ".join(damage)[:MAX_DAMAGE],
         fingerprint=fingerprint_text(videos.fingerprint(path, 0)),
+        file_bytes=sum(report.file_bytes for _, report in found),
     )  # fmt: skip
 
 

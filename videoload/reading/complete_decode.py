@@ -46,6 +46,7 @@ class Report(NamedTuple):
     refused: int
     repaired: int
     kinds: list[int]
+    file_bytes: int
 
 
 class _Packet(NamedTuple):
@@ -89,7 +90,7 @@ def decode_index(file: VideoFile, tick: Tick) -> tuple[VideoIndex, Report]:
             raise BrokenFileError("has no frame that can be decoded")
         report = Report(
             opened.container.format.name, opened.stream.codec.name, pixels, opened.stream.frames,
-            len(packets), len(sums), len(opened.refused), repaired, list(kinds.values()),
+            len(packets), len(sums), len(opened.refused), repaired, list(kinds.values()), file.size,
         )  # fmt: skip
         timing = timing_in(opened, [packet.shown for packet in packets], numbers)
         info = info_of_file(opened, len(sums), size, timing, display_of(opened, tick))

@@ -121,6 +121,22 @@ def test_what_cannot_be_a_row_is_refused_by_its_name(
         Catalog.from_shards("x.tar", tmp_path, **asked)
 
 
+def test_a_shard_may_be_named_below_its_root(tmp_path: Path) -> None:
+    shard(tmp_path / "d" / "x.tar", a__mp4="1")
+    for root in (tmp_path, f"{tmp_path}/"):
+        assert paths(Catalog.from_shards(f"{tmp_path}/d/*.tar", root)) == ["d/x.tar/a.mp4"]
+
+
+def test_a_folder_is_no_shard_and_an_archive_no_video(tmp_path: Path) -> None:
+    shard(tmp_path / "d" / "x.tar", a__mp4="1")
+    with refused("d/*.tar"):
+        Catalog.from_shards("d", tmp_path)
+    with refused("d/x.tar", "from_shards"):
+        Catalog(["d/x.tar"], root=tmp_path)
+    with refused("d/x.tar", "from_shards"):
+        Catalog.from_table([{"path": "d/x.tar"}], tmp_path)
+
+
 def test_shards_that_are_missing_damaged_or_elsewhere_are_refused(tmp_path: Path) -> None:
     (tmp_path / "bad.tar").write_bytes(b"no" * 999)
     (tmp_path / "gz.tar").write_bytes(b"\x1f\x8b" * 999)
