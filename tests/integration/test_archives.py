@@ -338,6 +338,11 @@ def test_a_bucket_gives_the_shards_of_a_pattern_alone(
         for given in ("s3://clips/data/train-*.tar", "s3://clips/data/train-{0..1}.tar"):
             catalog = Catalog.from_shards(given, label="cls")
             assert {path.partition("/")[0] for path in catalog.paths} == {*names[:2]}
+        below = [f"s3://clips/data/{name}" for name in ("more/*.tar", "val-*.tar", "trainer.tar")]
+        for several, root in ((below, None), (below, "s3://clips/data")):
+            found = Catalog.from_shards(several, root)
+            assert found.root == "s3://clips/data"
+            assert len(found) == 3 * COUNT
         everything = Catalog.from_folder("s3://clips/data", label=None)
         assert everything.paths == Catalog.from_folder(tmp_path, label=None).paths
         assert len(everything) == len(names) * COUNT

@@ -7,38 +7,30 @@ what follows: ``videos/0001.mp4`` and ``videos/0001.json`` are the fields mp4 an
 
 from __future__ import annotations
 
-import fnmatch
-import glob
 import itertools
-import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from videoload.catalog.columns import Listed, PathLike, is_list, is_text_line
+from videoload.catalog.columns import Listed, PathLike, is_text_line
 from videoload.catalog.fields import cells_in, fields_in, requested, roles_of
-from videoload.catalog.folders import SUFFIXES, in_archives, open_root, refusing
+from videoload.catalog.folders import SUFFIXES, in_archives
+from videoload.catalog.shard_names import shard_names
 from videoload.catalog.table_rows import Rows
 from videoload.catalog.tables import PartColumns, TargetColumns, read_table
 from videoload.errors import CatalogError, some
 from videoload.logs import Log
 from videoload.storage.archives import Member, Read, member_at
 from videoload.storage.files import Storage
-from videoload.storage.roots import files_below, is_url
 from videoload.storage.shards import PLACE, Contents, reading
 from videoload.storage.video_file import VideoFile
 
-_MAX_NAMES = 1_000_000  # that braces may stand for
-_BRACES = re.compile(r"\{([^{}]*)\}")
-_RANGE = re.compile(r"(\d+)\.\.(\d+)")
-_SPECIAL = re.compile(r"[*?\[{]")
 _KEY = "__key__"
 _VIDEO = "video"  # the column of videos whose field is not given
 _UNKNOWN = bytes(PLACE.size)  # of a hard link: its own header has no bytes
@@ -46,29 +38,15 @@ _UNKNOWN = bytes(PLACE.size)  # of a hard link: its own header has no bytes
 _log = Log(__name__)
 
 
-class _Wanted(NamedTuple):
-    """The fields that are ``videos``, [] for those named like videos; and the other columns."""
-
-    videos: Sequence[str]
-    columns: set[str]
-
-
 @dataclass(slots=True)
 class _Sample:
-    """A sample of one shard: `PLACE` of its videos, by field, and its texts and cells."""
+    """A sample of one shard: the path of its files up to their fields, `PLACE` of its videos, by
+    field, and its texts and cells."""
 
-    key: str
+    stem: str
     videos: dict[str, bytes] = field(default_factory=dict)
     texts: dict[str, Member] = field(default_factory=dict)
     cells: dict[str, Any] = field(default_factory=dict)
-
-
-class _Shard(NamedTuple):
-    """The samples of a shard, and how many have each field."""
-
-    path: str
-    samples: Sequence[_Sample]
-    fields: Counter[str]
 
 
 class _Samples:
@@ -92,15 +70,15 @@ class _Samples:
         self.cells: dict[str, list[Any]] = {name: [] for name in columns}
         self._same: dict[tuple[str, ...], tuple[str, ...]] = {}  # most have the same fields
 
-    def add(self, shard: _Shard) -> None:
-        """Add the samples of a shard."""
-        self.count += len(shard.samples)
-        self.fields.update(shard.fields)
-        for sample in shard.samples:
+    def add(self, samples: Sequence[_Sample], fields: Counter[str]) -> None:
+        """Add the samples of a shard, and how many have each field."""
+        self.count += len(samples)
+        self.fields.update(fields)
+        for sample in samples:
             if sample.videos:
                 videos = (*sample.videos,)
                 self.videos.append(self._same.setdefault(videos, videos))
-                self.paths.append(f"{shard.path}/{sample.key}.{videos[0]}")
+                self.paths.append(f"{sample.stem}.{videos[0]}")
                 self.places += b"".join(sample.videos.values())
                 for name, cells in self.cells.items():
                     cells.append(sample.cells.get(name))
@@ -134,35 +112,32 @@ def read_shards(
     where: Mapping[str, Any] | None,
 ) -> Listed:
     """Return the samples in archives; see `Catalog.from_shards`."""
-    top, names = _found(shards, root)
+    top, names = shard_names(shards, root)
     source = f"{top}/{names[0]}" + f" and {len(names) - 1} more" * (len(names) > 1)
     columns = requested(targets, label, *(where if isinstance(where, Mapping) else ()))
     of_parts = parts.values() if isinstance(parts, Mapping) else parts or ()
-    wanted = _Wanted([video] if video is not None else list(of_parts), columns)
+    videos = given = [video] if video is not None else [*of_parts]
     samples = _Samples(sorted(columns))
-    for shard in in_archives(top, names, partial(_read, wanted)):
-        samples.add(shard)
-    videos = wanted.videos
-    if not videos:
+    for found_ in in_archives(top, names, partial(_read, given, columns)):
+        samples.add(*found_)
+    if not given:
         parts, videos = _parts(samples.videos, source)
     found, places = samples.of(videos)
     paths = found[videos[0] if videos else _VIDEO]
-    _check_videos(samples, len(paths), wanted.videos, videos, source)
+    _check_videos(samples, len(paths), given, videos, source)
     _check_columns(samples, {name: found[name] for name in columns}, paths, source)
     rows = Rows(found, source, lambda i: f"{top}/{paths[i]}", places)
     roles = roles_of(path=video or _VIDEO, label=label, targets=targets, where=where, parts=parts)
     return read_table(rows, top, None, roles, look=False)
 
 
-def _parts(
-    samples: Sequence[tuple[str, ...]], source: str
-) -> tuple[PartColumns | None, Sequence[str]]:
+def _parts(samples: Sequence[tuple[str, ...]], source: str) -> tuple[PartColumns | None, list[str]]:
     """Return several videos of a sample as its parts."""
     several = next((videos for videos in samples if len(videos) > 1), ())
     named = {re.sub(r"\W", "_", name.rpartition(".")[0] or name): name for name in several}
     if len(named) < len(several):
         raise CatalogError(f"{source}: name the parts of a sample: parts= of {some(several)}")
-    return named or None, several
+    return named or None, [*several]
 
 
 def _check_videos(
@@ -206,78 +181,11 @@ def _fields_of(samples: _Samples) -> str:
     return f"their fields are {some([name for name, _ in samples.fields.most_common()]) or 'none'}"
 
 
-# Shards
-
-
-def _found(shards: str | Sequence[str], root: PathLike | None) -> tuple[Path | str, list[str]]:
-    """Return the root, and the paths of the shards from there. Raises CatalogError."""
-    given = [shards] if isinstance(shards, str | os.PathLike) else shards
-    if not is_list(given) or not given:
-        raise CatalogError(f"shards are names, a pattern or a list of these, not {shards!r:.80}")
-    names = [str(each) for each in given]
-    if root is None:
-        folders = [_SPECIAL.split(name)[0].rpartition("/")[0] for name in names]
-        if any(map(is_url, names)):
-            root = min(folders, key=len)
-            names = [name.removeprefix(f"{root}/") for name in names]
-        else:
-            root = os.path.commonpath([os.path.abspath(folder) for folder in folders])  # noqa: PTH100
-            names = [os.path.relpath(name, root) for name in names]
-    else:
-        names = [name.removeprefix(f"{str(root).rstrip('/')}/") for name in names]
-    top = open_root(root)
-    listed: list[str] | None = None
-    found: list[str] = []
-    for name in itertools.chain.from_iterable(map(_without_braces, names)):
-        if not re.search(r"[*?\[]", name):
-            found.append(name)
-            continue
-        if isinstance(top, Path):
-            matches = sorted(glob.glob(name, root_dir=top))
-        else:
-            if listed is None:
-                with refusing():
-                    listed = files_below(top, _SPECIAL.split(name)[0].rpartition("/")[0])
-            matches = [path for path in listed if _matches(path, name)]
-        if not matches:
-            raise CatalogError(f"{top}: no file is named like {name!r}")
-        found += matches
-    for name in found:
-        if name.startswith(("/", "../")) or is_url(name):
-            raise CatalogError(f"the shard {name!r} is not in the root {top}")
-        if isinstance(top, Path) and (top / name).is_dir():
-            raise CatalogError(f"{top / name} is a folder: name its shards, as {name}/*.tar")
-    return top, list(dict.fromkeys(found))
-
-
-def _matches(path: str, pattern: str) -> bool:
-    steps, wanted = path.split("/"), pattern.split("/")
-    return len(steps) == len(wanted) and all(map(fnmatch.fnmatchcase, steps, wanted))
-
-
-def _without_braces(name: str) -> list[str]:
-    """Return the names that ``{000..099}`` and ``{a,b}`` stand for. Raises CatalogError."""
-    pieces: list[list[str]] = []
-    for n, piece in enumerate(_BRACES.split(name)):
-        numbers = _RANGE.fullmatch(piece)
-        if n % 2 == 0:
-            pieces.append([piece])
-        elif numbers is None:
-            pieces.append(piece.split(","))
-        else:
-            first, last, width = int(numbers[1]), int(numbers[2]), len(numbers[1])
-            if not 0 <= last - first < _MAX_NAMES:
-                raise CatalogError(f"{{{piece}}} in {name!r} expands to no or too many names")
-            pieces.append([f"{number:0{width}}" for number in range(first, last + 1)])
-    return ["".join(each) for each in itertools.product(*pieces)]
-
-
-# Samples
-
-
-def _read(wanted: _Wanted, storage: Storage, shard: str) -> _Shard:
-    """Return the samples of a shard. Raises CatalogError, VideoError, StorageError, OSError,
-    FileReplacedError."""
+def _read(
+    videos: Sequence[str], columns: set[str], storage: Storage, shard: str
+) -> tuple[list[_Sample], Counter[str]]:
+    """Return the samples of a shard, and how many have each field. Raises CatalogError, VideoError,
+    StorageError, OSError, FileReplacedError."""
     with storage.reading(shard, lambda: None):
         archive = storage.resolve(shard)
         found = storage.contents(shard, archive)
@@ -285,50 +193,53 @@ def _read(wanted: _Wanted, storage: Storage, shard: str) -> _Shard:
             raise CatalogError(f"{storage.root}/{shard} {found.flaw}")
         if found.doubles:
             _log.warning("%s: %d members occur twice: the last ones are used", shard, found.doubles)
-        grouped = _grouped(shard, found, wanted, f"{storage.root}/{shard}")
+        samples, fields = _grouped(shard, found, videos, columns)
         with reading(shard, archive) as read:  # whether it is still this archive
-            for sample in grouped.samples:
+            for sample in samples:
                 for name, member in sample.texts.items() if sample.videos else ():
                     path = f"{shard}/{member.name}"
                     if member.flaw:
                         raise CatalogError(f"{path} {member.flaw}")
                     text = partial(_text, read, archive, member)
-                    sample.cells |= cells_in(text, member.size, path, name, wanted.columns)
-    return grouped
+                    sample.cells |= cells_in(text, member.size, path, name, columns)
+    return samples, fields
 
 
-def _grouped(shard: str, found: Contents, wanted: _Wanted, source: str) -> _Shard:
-    """Return the samples of a shard without the cells of their texts. Raises CatalogError."""
-    samples, fields, texts = dict[str, _Sample](), Counter[str](), fields_in(wanted.columns)
+def _grouped(
+    shard: str, found: Contents, videos: Sequence[str], columns: set[str]
+) -> tuple[list[_Sample], Counter[str]]:
+    """Return the samples of a shard without the cells of their texts, and how many have each field.
+    ``videos``: the fields that are videos, [] for those named like videos. Raises CatalogError."""
+    samples, fields, texts = dict[str, _Sample](), Counter[str](), fields_in(columns)
     is_video = dict[str, bool]()  # by field
-    latest = _Sample("")
+    latest = ""
     for member in found:
         folder, slash, base = member.name.rpartition("/")
         stem, _, name = base.partition(".")
         if not stem or not name or not is_text_line(member.name):
             continue
         key = folder + slash + stem
-        if key != latest.key:
+        if key != latest:
             if key in samples:
                 raise CatalogError(
-                    f"{source}: the files of {key!r} are not beside each other: {member.name} "
-                    f"follows {latest.key!r}. Sort the members by their names"
+                    f"{shard}: the files of {key!r} are not beside each other: {member.name} "
+                    f"follows {latest!r}. Sort the members by their names"
                 )
-            latest = samples[key] = _Sample(key)
-            if _KEY in wanted.columns:
-                latest.cells[_KEY] = key
+            sample = samples[key] = _Sample(f"{shard}/{key}")
+            if _KEY in columns:
+                sample.cells[_KEY] = key
+            latest = key
         if name not in fields:
-            named_so = _is_named_like_a_video(name)
-            is_video[name] = name in wanted.videos if wanted.videos else named_so
+            is_video[name] = name in videos if videos else _is_named_like_a_video(name)
         fields[name] += 1
         if is_video[name]:
-            if member.flaw and (wanted.videos or not latest.videos):
+            if member.flaw and (videos or not sample.videos):
                 raise CatalogError(f"{shard}/{member.name} {member.flaw}")
             place = _UNKNOWN if member.link else PLACE.pack(member.at, member.size)
-            latest.videos[name] = place
+            sample.videos[name] = place
         if name in texts:
-            latest.texts[name] = member
-    return _Shard(shard, [*samples.values()], fields)
+            sample.texts[name] = member
+    return [*samples.values()], fields
 
 
 def _is_named_like_a_video(field: str) -> bool:
