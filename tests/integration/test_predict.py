@@ -144,6 +144,21 @@ def test_the_command_writes_the_same(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("name", [[], ["--name", "mine"]], ids=["unnamed", "named"])
+def test_a_stopped_command_says_whether_it_resumes(
+    name: list[str], catalog: vl.Catalog, programs: Programs, tmp_path: Path
+) -> None:
+    (tmp_path / "mine.py").write_text("def stop(clips):\n    raise KeyboardInterrupt")
+    done = programs.videoload(
+        "extract", str(catalog.root), "out", "--model", "mine:stop", "--workers", "1", *name,
+        cwd=tmp_path,
+    )  # fmt: skip
+    assert done.wait(60 * SECOND) == 130, done.err
+    assert ("same command resumes" in done.err) == bool(name)
+    assert ("give --name" in done.err) != bool(name)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("verbose", [[], ["-v"]], ids=["quiet", "verbose"])
 def test_a_model_that_fails_is_one_line_and_its_traceback_is_there_for_who_asks(
     verbose: list[str], catalog: vl.Catalog, programs: Programs, tmp_path: Path

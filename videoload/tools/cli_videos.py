@@ -339,7 +339,8 @@ def extract(
                 to_csv=output / "windows.csv" if csv else None, top=top, classes=names, name=name,
             )  # fmt: skip
         except KeyboardInterrupt:
-            say(f"stopped: {output} contains the finished results; the same command resumes")
+            how = "the same command resumes" if name else "give --name to resume such a run"
+            say(f"stopped: {output} contains the finished results; {how}")
             raise
     for video in done.failed:
         say(f"videoload: {named(video.path)}: {video.reason}")

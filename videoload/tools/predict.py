@@ -121,7 +121,7 @@ def predict(
     score = scores_of(model)
     check_inputs(model)
     if kept and name is None:
-        _log.warning("the model has no name=: a later run does all rows again")
+        _log.warning("the model has no name (name=, --name): a later run does all rows again")
     how: Any = {"on_error": "skip", "max_bad": 1.0}
     if spec.size is None:  # no window is counted for that
         any_clip = replace(spec, sampling="center", hop=None, hop_s=None, edges=None, offsets=None)
