@@ -61,6 +61,7 @@ def prove_mpeg4(packets: Packets) -> Pictures | None:
     if layer is None:
         return None
     heads, pictures_of = packets.heads(), dict[int, bytes]()
+    begins, begun = _begins(heads, first)
     closed: npt.NDArray[np.bool_] | None = None  # no B-VOP is pending after the packet
     if divx is not None and divx[1] == b"p":
         closed = np.full(len(heads), True)
@@ -68,15 +69,12 @@ def prove_mpeg4(packets: Packets) -> Pictures | None:
             return None
         pictures_of = dict(enumerate(unpacked))
         rows = b"".join(data[:_USUAL_VOP_BYTES].ljust(_USUAL_VOP_BYTES, b"\0") for data in unpacked)
-        heads = np.frombuffer(rows, np.uint8).reshape(-1, _USUAL_VOP_BYTES)
-    types, fields = _VOP_TYPES.take(heads[:, 4]), _usual_fields(heads, 4, layer)
-    odd = ((heads[:, :4].view("<u4")[:, 0] != _VOP_NUMBER) | ~fields.are_coded).nonzero()[0]
-    vops, settings = dict[int, _Vop | None](), dict[int, bytes]()
-    if closed is None:
-        at, alike = _like_first(heads[odd], heads[0], first, layer)
-        begun = odd[alike]
-        types[begun] = _VOP_TYPES.take(heads[begun, at + 4])
-        settings, odd = dict.fromkeys(begun.tolist(), before), odd[~alike]
+        heads = begins = np.frombuffer(rows, np.uint8).reshape(-1, _USUAL_VOP_BYTES)
+        begun = begun[:0]
+    types, fields = _VOP_TYPES.take(begins[:, 4]), _usual_fields(begins, layer)
+    odd = (_begin_otherwise(begins) | ~fields.are_coded).nonzero()[0]
+    vops = dict[int, _Vop | None]()
+    settings = dict.fromkeys(begun[fields.are_coded[begun]].tolist(), before)
     is_skipped = False
     for i in odd.tolist():
         data = pictures_of.get(i) or packets.data(i, DATA_BYTES)
@@ -156,9 +154,9 @@ class _Fields(NamedTuple):
     are_coded: npt.NDArray[np.bool_]
 
 
-def _usual_fields(heads: Bytes, at: int, layer: Layer) -> _Fields:
-    """Return the fields of VOPs whose type is in byte ``at``."""
-    bits = np.ascontiguousarray(heads[:, at : at + 8]).view(">u8")[:, 0].astype(np.uint64)
+def _usual_fields(vops: Bytes, layer: Layer) -> _Fields:
+    """Return the fields of VOPs, by their first bytes."""
+    bits = np.ascontiguousarray(vops[:, 4:12]).view(">u8")[:, 0].astype(np.uint64)
     seconds, unit_bits = bits >> 61 & 1, _unit_bits(layer.resolution)
     # Behind the type and the seconds: a 0, a marker, the units, a marker, whether it is coded.
     begins, ends = bits >> 60 - seconds, bits >> 58 - unit_bits - seconds
@@ -166,19 +164,27 @@ def _usual_fields(heads: Bytes, at: int, layer: Layer) -> _Fields:
     return _Fields(seconds, units, (begins & 3 == 1) & (ends & 3 == 3))
 
 
-def _like_first(
-    heads: Bytes, head: Bytes, first: bytes, layer: Layer
-) -> tuple[int, npt.NDArray[np.bool_]]:
-    """Return where the VOP of the first packet begins, and which of these heads are coded and have
-    the same before their VOP, except for a time code: the keyframes of most files."""
-    at = first.find(VOP)
+def _begins(heads: Bytes, first: bytes) -> tuple[Bytes, Ints]:
+    """Return the first bytes of the VOP of each packet, and the packets that have the same before
+    it as the first one, except for a time code: the keyframes of most files. Other packets should
+    begin with their VOP."""
+    begins, at = heads[:, :_USUAL_VOP_BYTES].copy(), first.find(VOP)
     if not 0 <= at <= HEAD_BYTES - _USUAL_VOP_BYTES:
-        return 0, np.full(len(heads), False)
-    same = heads[:, : at + 4] == head[: at + 4]
+        return begins, np.empty(0, np.int64)
+    headed = _begin_otherwise(begins).nonzero()[0]
+    same = heads[headed, : at + 4] == heads[0, : at + 4]
     code = first.find(_TIME_CODE_BEGINS, 0, at)
     if 0 <= code <= at - 7:
         same[:, code + 4 : code + 7] = True
-    return at, same.all(axis=1) & _usual_fields(heads, at + 4, layer).are_coded
+    begun = headed[same.all(axis=1)]
+    begins[begun] = heads[begun, at : at + _USUAL_VOP_BYTES]
+    return begins, begun
+
+
+def _begin_otherwise(begins: Bytes) -> npt.NDArray[np.bool_]:
+    """Return which of these bytes do not begin with a VOP."""
+    found: npt.NDArray[np.bool_] = begins[:, :4].view("<u4")[:, 0] != _VOP_NUMBER
+    return found
 
 
 def _unpack(packets: Packets, closed: npt.NDArray[np.bool_]) -> list[bytes] | None:

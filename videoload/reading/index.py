@@ -353,8 +353,9 @@ def _index(
     rows = np.array((firsts, starts, table.times[starts], table.positions[starts])).T
     ordinals = None if ordinals is None else compact(ordinals)
     order = FrameTable(frames, compact(rows), ordinals, non_reference=non_reference)
-    places = table.positions if table.placed is None else table.placed.positions
-    positions = None if table.noted is not None else compact(places)
+    positions: Ints | None = None
+    if table.noted is None:
+        positions = compact(table.positions) if table.placed is None else table.placed.positions
     info = info._replace(keys=order.keys)
     return VideoIndex(info, order, positions, table.placed, table.noted, opening)
 

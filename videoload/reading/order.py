@@ -54,8 +54,8 @@ class FrameTable:
     @cached_property
     def keys(self) -> bytes | None:
         """As `VideoInfo.keys`: the first frames of GOPs, and of the file."""
-        keys = np.unique([0, *self._firsts])
-        return None if len(keys) == self.frames else keys.astype(np.int64).tobytes()
+        keys = sorted({0, *self._firsts})
+        return None if len(keys) == self.frames else np.array(keys, np.int64).tobytes()
 
     def group_of(self, ordinal: int) -> int:
         """Return the number of the group that a frame is in; -1 before the first group."""

@@ -106,7 +106,10 @@ def read_plain(
     pictures = _pictures(like.codec, like.parameters, avi.sizes, reader)
     if pictures is None:
         return None
-    timing = timing_of(times, _numbers(pictures), base, ())
+    if pictures.ordinals is None and pictures.frames > 1:
+        timing = Timing(1 / base, None, Fraction())  # as `timing_of` finds it
+    else:
+        timing = timing_of(times, _numbers(pictures), base, ())
     if timing.times is None and timing.rate * base != 1:
         return None  # FFmpeg has to guess
     packets = like._replace(

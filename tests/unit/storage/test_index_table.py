@@ -23,3 +23,11 @@ def test_a_row_is_read_as_it_was_or_refused(content: bytes, seed: int, noise: by
     ):
         with pytest.raises(ValueError):  # noqa: PT011
             unpack(path, version, wrong)
+
+
+def test_a_small_row_is_not_compressed_and_a_large_one_is() -> None:
+    small, large = b"frames" * 100, b"frames" * 10_000
+    assert small in pack("a.avi", b"version", small)
+    packed = pack("a.avi", b"version", large)
+    assert len(packed) < len(large) / 10
+    assert unpack("a.avi", b"version", packed) == large
