@@ -30,7 +30,7 @@ _SHOWN_MS = 20_000
 
 
 def _make_set(root: Path) -> None:
-    """Videos of other lengths, one that is damaged, and one that is none."""
+    """Videos of other lengths, one that is damaged, one that is none, and a copy."""
     rng = np.random.default_rng(0)
     for name, files in _FILES.items():
         for number in range(files):
@@ -42,6 +42,7 @@ def _make_set(root: Path) -> None:
     data[at : at + 40] = bytes(40)
     damaged.write_bytes(data)
     (root / "swing/swing_notes.avi").write_text("not a video")
+    shutil.copy(root / "bounce/bounce_03.avi", root / "roll/roll_09.avi")
 
 
 def _draw(name: str, address: str, shown_ms: int) -> None:

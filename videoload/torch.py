@@ -142,7 +142,8 @@ def as_model(
         std: As ``mean``. Default None.
 
     Returns:
-        A function of NumPy's arrays [B, T, H, W, C] that returns an array.
+        A function of NumPy's arrays [B, T, H, W, C] that returns an array, with a ``state_dict``,
+        by which `videoload.predict` knows it.
 
     Raises:
         SpecError: ``net`` is no module; ``layout``, ``mean`` or ``std`` are none, or do not fit the

@@ -1,6 +1,7 @@
 """The report of a scan and the live page of a client, in a real browser."""
 
 import html
+import logging
 import re
 import shutil
 import subprocess
@@ -10,9 +11,11 @@ from typing import NamedTuple
 import pytest
 
 from tests.support.programs import Programs
+from tests.support.scrapes import get
 from tests.support.videos import Videos
 from tests.support.waiting import SECOND
 from videoload import Client, ClipSpec
+from videoload.client import last_batch
 from videoload.client.page import as_json, page
 from videoload.engine.snapshots import shortened
 from videoload.engine.stats import ClientRecord, StreamRecord, StreamStats, Totals, WorkerStats
@@ -82,20 +85,39 @@ def test_the_report_shows_the_set_and_runs_nothing_of_its_names(
     assert shown.document.count("data:image/jpeg") >= 4
 
 
-def test_the_live_page_shows_a_training(videos: Videos, tmp_path: Path) -> None:
+def test_the_live_page_shows_a_training_with_its_pictures(videos: Videos, tmp_path: Path) -> None:
     with Client(workers=1, metrics_port=0) as client:
         port = client.metrics_port
         assert port
         stream = client.stream(videos.catalog, CLIP, 2, shuffle=True)
         batches = iter(stream.batches(epochs=2))
         next(batches)
+        get(port, "/batch")  # somebody looks, so the next batch is copied
         next(batches)
         shown = show(f"http://127.0.0.1:{port}/", tmp_path / "profile")
         assert shown.console == []
         assert "batch 2 of" in shown.text
         assert "clips/s" in shown.text
         assert stream.stats().workers[0].name in shown.text
+        assert shown.document.count("data:image/jpeg") == 2
+        assert "step 1, clip 0" in shown.text
         assert f":{port}/" in repr(client)
+
+
+def test_a_picture_that_cannot_be_drawn_ends_no_training(
+    videos: Videos, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(last_batch, "rows_of", broken)
+    caplog.set_level(logging.CRITICAL, "videoload")  # a traceback keeps a batch
+    with Client(workers=1, metrics_port=0) as client:
+        assert client.metrics_port
+        batches = client.stream(videos.catalog, CLIP, 2).batches()
+        next(batches)
+        get(client.metrics_port, "/batch")  # the next batch is drawn
+        next(batches)
 
 
 def test_many_workers_and_mean_names_are_shown_as_they_are(tmp_path: Path) -> None:
@@ -106,6 +128,7 @@ def test_many_workers_and_mean_names_are_shown_as_they_are(tmp_path: Path) -> No
     shows = {
         "/": lambda _: Answer(page("live"), "text/html"),
         "/snapshot": lambda _: Answer(as_json(record), "application/json"),
+        "/batch": lambda _: Answer(as_json([{"clips": [], "why_not": MEAN}]), "application/json"),
     }
     port = MetricsPort(0, list, healthz=str, readyz=str, shows=shows)
     try:

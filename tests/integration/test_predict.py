@@ -54,6 +54,10 @@ def test_each_window_shows_its_frames_at_its_times_and_bad_files_are_named(
         check(*file)
     assert [video.path for video in found.failed] == ["bad.avi"]
     assert "100%" in capfd.readouterr().err
+    first = vl.predict(read_numbers, client, catalog, CLIP, average="scores").files[0]
+    windows = found.files[0].scores.astype(float)
+    np.testing.assert_allclose(first.scores[5], windows[2:6].mean(axis=0))
+    np.testing.assert_allclose(first.end_s[:-1], first.start_s[1:])
 
 
 def segments(catalog: vl.Catalog) -> vl.Catalog:
@@ -112,7 +116,7 @@ def test_what_cannot_be_done_is_said(
         ({"clip": random}, "sampling="), ({"clip": {"rgb": CLIP}}, "."),
         ({"clip": vl.ClipSpec("all", max_frames=8)}, "."),
         ({"clip": vl.ClipSpec(frames=8, size=(32, 32), crop="three")}, 'crop="three"'),
-        ({"model": TwoInputs()}, " 2 "),
+        ({"average": "mean"}, "average"), ({"model": TwoInputs()}, " 2 "),
         ({"model": lambda clips, points: clips}, "'points'"),
         ({"model": 3}, "model.* int"), ({"model": lambda clips: np.zeros(3)}, r"\[3\] .* 8 "),
         ({"model": lambda c: (np.zeros(len(c)),) * 2}, "tuple of 2"),
@@ -139,8 +143,8 @@ def test_the_command_writes_the_same(
     for name in FRAMES:
         times = np.load(tmp_path / f"out/{name}.times.npy")
         check(name, np.load(tmp_path / f"out/{name}.npy"), *times.T)
-    lines = (tmp_path / "out/windows.csv").read_text().splitlines()
-    assert len(lines) == 1 + sum(windows(frames) for frames, _ in FRAMES.values())
+        lines = (tmp_path / f"out/{name}.csv").read_text().splitlines()
+        assert len(lines) == 1 + windows(FRAMES[name][0])
 
 
 @pytest.mark.slow

@@ -15,6 +15,7 @@ from tests.support.needs import needs_torch
 from tests.support.processes import ends_well
 from tests.support.videos import Videos
 from videoload import Client, ClipSpec, SpecError, decode_serially
+from videoload.tools.provenance import weights_digest
 
 pytestmark = [pytest.mark.slow, needs_torch]
 
@@ -122,6 +123,8 @@ def test_a_module_is_evaluated_by_the_numbers_that_it_was_trained_by(
     with torch.inference_mode():
         scores = [net(clips).numpy() for clips, _ in vl.torch.batches(stream, **numbers)]
     np.testing.assert_allclose(found.scores, np.concatenate(scores), atol=1e-5)
+    other = vl.torch.as_model(net, mean=(0.4, 0.5, 0.6))
+    assert weights_digest(model) not in (weights_digest(other), None)
     # Hugging Face's models return such outputs.
     net.register_forward_hook(lambda module, given, made: SimpleNamespace(logits=made))
     named = vl.evaluate(model, client, videos.catalog, spec, batch_size=2)

@@ -630,6 +630,27 @@ class Catalog:
             raise CatalogError("a mixture has no subsets: take subsets of its parts, and mix those")
         return catalog_of(self._table.take(splitting.chosen(indices, len(self))))
 
+    def explode(self, name: str | None = None) -> Catalog:
+        """Return a catalog with a row for each value of a target that is `OneOf`, as pandas'
+        ``explode``.
+
+        Examples:
+            >>> both = catalog.with_targets(vl.OneOf([["a bow", "somebody aims"]] * len(catalog)))
+            >>> len(both.explode()) == 2 * len(catalog)
+            True
+
+        Args:
+            name: Of the target. Default None: the only one.
+
+        Returns:
+            A new catalog, with the videos in this order.
+
+        Raises:
+            CatalogError: There is no such target.
+        """
+        rows, targets = targets_.exploded(self.targets, name)
+        return catalog_of(self.subset(rows)._table.replaced(targets=targets))
+
     @suggests
     def split(
         self, fraction: float, seed: int = 0, *, by: splitting.By | None = None

@@ -364,8 +364,8 @@ class _TableReader:
                 raise self._error(row, f"{name}: {shown(cell)} is neither text nor a list of texts")
             rows.append(texts)
         _log.info(
-            "%s: %s has up to %d texts in a row: each clip gets one of them",
-            self._rows.source, name, max(map(len, rows)),
+            "%s: %s has up to %d texts in a row: each clip gets one of them, and Catalog.explode "
+            "creates a row for each", self._rows.source, name, max(map(len, rows)),
         )  # fmt: skip
         return OneOf(rows)
 

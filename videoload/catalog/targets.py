@@ -169,7 +169,8 @@ class OneOf:
         >>> catalog = catalog.with_targets({"caption": vl.OneOf(captions)})
 
     Which one follows from the stream's seed, the epoch and the clip, so it is the same in every
-    run. Columns with as many values are drawn together: a caption, and its embedding.
+    run. Columns with as many values are drawn together: a caption, and its embedding. A catalog
+    with a row for each value is `Catalog.explode`.
 
     Args:
         values: A list for each video, of one value at least: text, or numbers of one shape.
@@ -399,6 +400,26 @@ def equal(one: Targets | None, other: Targets | None) -> bool:
     if one is None or other is None:
         return one is other
     return one is other or digest(one) == digest(other)
+
+
+def exploded(targets: Targets | None, name: str | None) -> tuple[Ints, Targets]:
+    """Return the rows of videos, each for each of its values in a column of `OneOf`; and their
+    targets. Raises CatalogError."""
+    columns = {} if targets is None else named(targets)
+    many = [each for each, column in columns.items() if isinstance(column, OneOf)]
+    column = columns.get(many[0] if name is None and len(many) == 1 else name or "")
+    if not isinstance(column, OneOf):
+        raise CatalogError(f"explode takes the name of a target with several values, of {many}")
+    begins, ends = column._bounds.T
+    rows = np.repeat(np.arange(len(column)), ends - begins)
+    at = np.concatenate([np.arange(begin, end) for begin, end in column._bounds.tolist()])
+    assert targets is not None
+    of_rows, values = subset(targets, rows), array_of(_ONLY, column._values[at])
+    if not isinstance(of_rows, dict):
+        return rows, values
+    return rows, {
+        each: values if columns[each] is column else kept for each, kept in of_rows.items()
+    }
 
 
 def rows_per_frame(targets: Targets | None) -> dict[str, Ints]:

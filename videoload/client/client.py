@@ -133,9 +133,9 @@ class Client:
             root of a catalog. False: none.
         metrics_port: TCP port of the live page for browsers (``/``), of ``/metrics`` for Prometheus
             and of the probes ``/healthz`` and ``/readyz``; 0 takes a free one, and prints where the
-            page is. It is on loopback; ``"0.0.0.0:9464"`` serves other hosts, without paths. Needs
-            the extra ``[metrics]``. None, the default: no port.
-        metrics_token: Only who adds ``?token=...`` to the page's address sees the paths of files.
+            page is. It is on loopback; ``"0.0.0.0:9464"`` serves other hosts, without paths and
+            pixels. Needs the extra ``[metrics]``. None, the default: no port.
+        metrics_token: Only who adds ``?token=...`` to the page's address sees paths and pixels.
             None, the default: all users of this host do, if the port is on loopback.
 
     Attributes:

@@ -1,9 +1,9 @@
 """What a client's ``metrics_port`` serves: its figures, whether its I/O thread responds and has
-workers, and at ``/`` the live page: who waits for whom.
+workers, and at ``/`` the live page: who waits for whom, and the last batch as pictures.
 
-The names of files are for who has the token. Without a token, they are for loopback, which all
-users of this host reach. Another site cannot have a browser read them: the browser names that site
-as the host.
+The names of files and the pixels are for who has the token. Without a token, they are for loopback,
+which all users of this host reach. Another site cannot have a browser read them: the browser names
+that site as the host.
 """
 
 from __future__ import annotations
@@ -15,10 +15,13 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
+from weakref import WeakKeyDictionary
 
+from videoload.client.last_batch import LastBatch
 from videoload.client.page import as_json, page
 from videoload.engine import metrics
 from videoload.engine.engine import Engine
+from videoload.engine.open_streams import OpenStream
 from videoload.engine.snapshots import packed, without_paths
 from videoload.engine.stats import ClientRecord
 from videoload.errors import VideoloadError
@@ -62,6 +65,7 @@ class LivePage:
         # The trainer creates few answers, for any number of requests.
         self._lock, self._again_at = threading.Lock(), -math.inf
         self._record: ClientRecord | None = None
+        self._batches: WeakKeyDictionary[OpenStream, LastBatch] = WeakKeyDictionary()
 
     def shows(self) -> Mapping[str, Callable[[Mapping[str, Any]], Answer]]:
         """Return the content by path."""
@@ -79,6 +83,7 @@ class LivePage:
             "/": guarded(lambda _: Answer(page("live"), "text/html; charset=utf-8")),
             "/snapshot": guarded(lambda all_: self._answer(all_, as_json)),
             "/record": guarded(lambda all_: self._answer(all_, packed)),
+            "/batch": guarded(self._batch),
         }
 
     def _answer(self, sees_all: bool, form: Callable[[ClientRecord], str | bytes]) -> Answer:
@@ -91,9 +96,20 @@ class LivePage:
             return Answer("its I/O thread does nothing\n", status="503 Service Unavailable")
         return Answer(form(record if sees_all else without_paths(record)), _JSON)
 
+    def _batch(self, sees_all: bool) -> Answer:
+        """Return pictures of the last batch of each stream."""
+        if not sees_all:
+            return Answer(as_json([]), _JSON)
+        found = self._engine.streams.of_clips()
+        with self._lock:
+            for stream in found:
+                if stream not in self._batches:
+                    self._batches[stream] = LastBatch(stream)
+            return Answer(as_json([self._batches[stream].shown() for stream in found]), _JSON)
+
 
 def may_see_all(request: Mapping[str, Any], token: str | None, *, is_local: bool) -> bool | None:
-    """Return whether a request may see paths: with the ``token``, or, if none is set, if
+    """Return whether a request may see paths and pixels: with the ``token``, or, if none is set, if
     the port ``is_local``. None: a wrong token, show nothing. ``request``: its WSGI environment."""
     bearer = request.get("HTTP_AUTHORIZATION", "").removeprefix("Bearer ")
     given = (parse_qs(request.get("QUERY_STRING", "")).get("token") or [bearer])[0]

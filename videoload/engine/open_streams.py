@@ -33,7 +33,7 @@ from videoload.engine.reader_queue import ReaderQueue
 from videoload.engine.stats import StreamRecord, WorkerRecord
 from videoload.errors import StorageError, VideoloadError, named
 from videoload.logs import Log, is_logged
-from videoload.plan.batches import Sample
+from videoload.plan.batches import BatchWithInfo, Sample
 from videoload.scheduler import events
 from videoload.scheduler.commands import Command, Grant, Ready
 from videoload.scheduler.records import Stream
@@ -98,6 +98,8 @@ class OpenStream:
     delivered: dict[int, Ready] = field(default_factory=dict)  # by slot: batches that readers have
     loans: dict[int, Loan] = field(default_factory=dict)  # by slot; consumers add to it
     step: int = -1  # the last one that any reader took
+    # Called once with the next batch that is handed over.
+    look: Callable[[BatchWithInfo], None] | None = None
     row_of: Callable[[int], Video] = field(init=False)  # rows, as workers get them
     layouts: dict[Shape, BatchLayout] = field(init=False)
     changed: dict[str, None] = field(default_factory=dict)

@@ -219,11 +219,19 @@ class ReadableStream:
         """
         rows = self._lend(batch, idle)
         queue.handed_over()
-        spec = cast("SampleSpec", self.source.layout_of(batch.samples[0]).task)
-        return collate(
+        source = self.source
+        spec = cast("SampleSpec", source.layout_of(batch.samples[0]).task)
+        look, source.look = source.look, None
+        made = collate(
             batch.step, batch.samples, self.catalog, spec, rows, batch.info, self._lengths,
-            info=info,
+            info=info or look is not None,
         )  # fmt: skip
+        if look is not None and len(made) == 3:
+            try:
+                look(made)
+            except Exception:  # who draws for people ends no training
+                _log.exception("the live page cannot show a batch")
+        return made if info else made[:2]
 
     def _lend(self, batch: Ready, idle: Callable[[], None] | None) -> npt.NDArray[np.uint8]:
         """Return the clips of a batch, uint8 [B, bytes of a clip]. ``idle`` is called before a

@@ -391,6 +391,16 @@ class NumpyModel:
             return said
         return (said.float() if said.is_floating_point() else said).cpu().numpy()
 
+    def state_dict(self) -> dict[str, Any]:
+        """Return the weights of the module, and what is done with its input: which identifies
+        it."""
+        import torch
+
+        numbers = self._numbers
+        given = {name: torch.tensor(values) for name, values in numbers.given()}
+        how = f"{self._net!r} {numbers.layout} {numbers.dtype}"
+        return {**self._net.state_dict(), **given, how: torch.zeros(())}
+
 
 def torch_to_rgb(clips: torch.Tensor) -> torch.Tensor:
     """See `videoload.torch.to_rgb`."""

@@ -12,6 +12,7 @@ from hashlib import blake2b
 from types import MappingProxyType
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 from msgspec.msgpack import encode
 
@@ -68,6 +69,8 @@ class Identity:
                 settings[COLUMNS[name][0]] = _digest(rows, column)
         if table.steps is not None:
             settings["steps"] = _digest(rows, encode(table.steps))
+        if isinstance(options["balance"], tuple):
+            settings["balance"] = _digest(rows, np.array(options["balance"]))
         if known := deciding(catalog, spec, options["buckets"]):
             settings["lengths"] = _digest(rows, *known)
         if catalog.targets is not None:

@@ -20,6 +20,7 @@ from typing import (
 )  # fmt: skip
 
 import numpy as np
+import numpy.typing as npt
 
 from videoload.arguments import real, refuse_unknown, suggests, whole
 from videoload.clips.sample_spec import Shape
@@ -27,7 +28,7 @@ from videoload.errors import SpecError
 
 DropRemainder = bool | Literal["repeat"]
 OnError = Literal["substitute", "skip", "raise"]
-Balance = Literal["class"]
+Balance = Literal["class"] | Sequence[float] | npt.NDArray[Any]  # a weight for each row
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -61,7 +62,9 @@ class StreamOptions(TypedDict, total=False):
         balance: ``"class"``: every class equally often in an epoch, to within two clips. An epoch
             is about as long as without it: all clips of a small class are repeated, and some of a
             large one left out. Each class goes through all its clips before it repeats one, also
-            across epochs. Rows without a label (-1) are left out. Default None.
+            across epochs. Rows without a label (-1) are left out. Or an array [N]: the weight of
+            each row of the catalog, at least 0. In an epoch of n clips, rows with the share s of
+            all weights have n * s clips, rounded down or up. Default None.
         buckets: For clips of any length (``ClipSpec.max_frames``): the numbers of frames (T) of
             batches, increasing, the last one ``max_frames``. Each clip is in a batch of the
             smallest T that holds it, and is padded to that. All clips of a batch have the same T,
@@ -88,7 +91,8 @@ class StreamOptions(TypedDict, total=False):
 
 
 class CheckedOptions(StreamOptions):
-    """All options of a stream. ``drop_remainder`` is not None, ``buckets`` a tuple or None."""
+    """All options of a stream. ``drop_remainder`` is not None, ``balance`` is "class", a tuple of
+    floats or None, ``buckets`` a tuple or None."""
 
     batch_size: int | None
 
@@ -148,9 +152,8 @@ def checked_options(
         made["batch_size"] = whole("batch_size", batch_size)
     made["shard"], made["seed"] = (rank, world), whole("seed", made["seed"], None)
     made["max_bad"] = real("max_bad", made["max_bad"], 0, 1, what="a share")
-    balance = made["balance"]
-    if balance is not None and not (isinstance(balance, str) and balance == "class"):
-        raise SpecError(f'balance must be "class" or None, got {balance!r:.80}')
+    if made["balance"] is not None:
+        made["balance"] = _balance(made["balance"])
     if made["buckets"] is not None:
         made["buckets"] = _rising(made["buckets"])
     if made["drop_remainder"] is None:
@@ -177,6 +180,22 @@ def _rising(buckets: Sequence[int]) -> tuple[int, ...]:
     if not found or any(a >= b for a, b in pairwise(found)):
         raise SpecError(f"buckets must be increasing frame counts, got {buckets!r}")
     return found
+
+
+def _balance(given: object) -> Literal["class"] | tuple[float, ...]:
+    if isinstance(given, str) and given == "class":
+        return "class"
+    try:
+        weights = np.asarray(given, np.float64)
+    except (TypeError, ValueError):
+        weights = np.empty(0)
+    with np.errstate(over="ignore"):
+        sound = weights.ndim == 1 and bool((weights >= 0).all()) and 0 < weights.sum() < np.inf
+    if not sound:
+        raise SpecError(
+            f'balance must be "class", or a weight of at least 0 for each row, got {given!r}'
+        )
+    return tuple(weights.tolist())
 
 
 def check_numbered(options: CheckedOptions, what: str) -> None:

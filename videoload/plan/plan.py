@@ -13,8 +13,8 @@ shared out, and the crops of a clip are consecutive rows of one rank.
 
 The parts of a mixture, and the classes of a balanced stream, are *pools* of samples that take turns
 (`interleaving`). A pool goes through all its samples, in a new order each time, before it repeats
-one. Rank r of w ranks takes the turns r, r+w, ... of a pool. Turns are counted over all epochs, so
-no sample is passed over where an epoch ends.
+one. (Other weights are in `weighted`.) Rank r of w ranks takes the turns r, r+w, ... of a pool.
+Turns are counted over all epochs, so no sample is passed over where an epoch ends.
 
 Clips of one length and one size are a *bucket* of the epoch (see `buckets`). Each has its clips
 and its batches, shared out as above, and an epoch has the batches of all buckets, shuffled in an
@@ -49,6 +49,7 @@ from videoload.errors import SpecError
 from videoload.plan.batches import Sample
 from videoload.plan.options import CheckedOptions, DropRemainder, clips_in_batch
 from videoload.plan.permutation import Permutation, hash64
+from videoload.plan.weighted import Weighted
 from videoload.plan.windows import buckets_of, windows_of
 
 _ONE = Shape()
@@ -123,15 +124,17 @@ class Plan:
         crops: int = 1,
         pools: Sequence[Pool] = (),
         weights: Sequence[int] = (),
+        weighted: Weighted | None = None,
         shape: Shape = _ONE,
         buckets: Mapping[Shape, Pool] | None = None,
     ) -> None:
         """``clips`` is as in `Pool`. Each clip makes ``crops`` rows; the largest has this
         ``shape``. With ``pools``, of all these videos, the pools take turns by ``weights``.
-        With ``buckets``, they have these shapes."""
+        ``weighted`` draws the clips instead. With ``buckets``, they have these shapes."""
         if buckets is None:
             buckets = {shape: Pool(range(videos), clips)}
         self._pools = pools or tuple(buckets.values())
+        self._weighted = weighted
         self._pool_at: Interleaving | None = None
         self._files: Sequence[str] = ()  # of each video; those of one stand together in a batch
         self.samples = sum(pool.samples for pool in buckets.values())
@@ -211,6 +214,13 @@ class Plan:
             return plan(counts, buckets=buckets)
         if options["balance"] is None:
             return plan(clips)
+        if options["balance"] != "class":
+            given, seed = np.broadcast_to(clips, len(catalog)), options["seed"]
+            drawn = Weighted(
+                options["balance"], given, catalog.labels, seed if options["shuffle"] else None
+            )
+            of_drawn = np.where(np.isin(np.arange(len(catalog)), drawn.videos), given, 0)
+            return plan(of_drawn, weighted=drawn)
         labels = catalog.labels
         if labels.max() < 0:
             raise SpecError('balance="class" needs labels: all are -1')
@@ -322,6 +332,10 @@ class Plan:
             origin %= bucket.pool.samples  # a rank may repeat clips
             if self._shuffles:
                 origin = self._order_in(bucket, epoch)[origin]
+            if self._weighted is not None:
+                first = hash64(self._seed, "first", epoch) / 2**64 if self._shuffles else 0.5
+                drawn = self._weighted.at((origin + first) / self.samples, epoch)
+                return self._sample(epoch, origin, 0, drawn, crop)
             return self._sample(epoch, bucket.first + origin, 0, bucket.pool[origin], crop)
         pool, turn = self._pool_at[epoch * self._share + at]
         samples = self._pools[pool]
@@ -373,7 +387,12 @@ class Plan:
         pool += max(0, attempt - _OWN_SUBSTITUTES)  # All of its own may be bad.
         samples = self._pools[pool % len(self._pools)]
         other = hash64(self._seed, "substitute", epoch, origin, attempt)
-        return self._sample(epoch, origin, attempt, samples[other % samples.samples], sample.crop)
+        drawn = samples[other % samples.samples]
+        if self._weighted is not None:
+            few = attempt <= _OWN_SUBSTITUTES
+            line = self._weighted
+            drawn = line.at(other / 2**64, epoch) if few else line.any(other)
+        return self._sample(epoch, origin, attempt, drawn, sample.crop)
 
 
 def _most(counts: Mapping[Shape, int]) -> str:

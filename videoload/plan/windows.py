@@ -42,6 +42,7 @@ from videoload.clips.video_info import VideoInfo
 from videoload.clips.windows import count_windows
 from videoload.errors import BadVideo, SpecError, TooManyBadVideos, VideoError, named
 from videoload.logs import Log
+from videoload.plan import bucket_search as padding
 from videoload.plan.options import CheckedOptions
 
 _log = Log(__name__)
@@ -141,9 +142,11 @@ def warnings_of(
 ) -> list[str]:
     """Return warnings about this catalog, spec and buckets: sentences for the log."""
     spec, found = clip.leader, []
-    if buckets is not None and spec.short == "cut":
+    if buckets is not None:
         lengths, _ = windows_of(catalog, spec, range(len(catalog)))
-        if len(out := np.flatnonzero(lengths < buckets[0])):
+        if spec.short != "cut":
+            found += padding.warnings_of(lengths, buckets)
+        elif len(out := np.flatnonzero(lengths < buckets[0])):
             some = ", ".join(named(catalog.paths[row]) for row in out[:_NAMED].tolist())
             found.append(
                 f"{len(out)} of {len(catalog)} rows are left out, as they fill no bucket: {some}"
@@ -281,7 +284,7 @@ def check_lengths(catalog: Catalog, clip: SampleSpec, options: CheckedOptions) -
     spec, buckets = clip.leader, options["buckets"]
     sized = has_sizes(clip)
     if (buckets is not None or sized) and (catalog.parts or options["balance"] is not None):
-        what = "a mixture has shares" if catalog.parts else "balance= has shares"
+        what = "a mixture has shares" if catalog.parts else "balance= has weights"
         which = "several sizes" if buckets is None else "buckets"
         raise SpecError(f"{what}, and with {which} each clip is delivered once: omit {which}")
     if spec.short == "cut" and buckets is None:

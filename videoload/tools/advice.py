@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import shlex
-from collections import Counter
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -12,8 +15,8 @@ import numpy as np
 from videoload.catalog import splitting
 from videoload.clips.regions import scaled_size
 from videoload.errors import count
+from videoload.plan.bucket_search import fewest_buckets, fewest_sizes
 from videoload.storage.paths import pieces_of
-from videoload.tools.bucket_search import fewest_buckets
 from videoload.tools.scan import ScanRow
 
 CLIP_FRAMES = 16  # of a usual clip
@@ -22,6 +25,7 @@ _STRIDE = 2  # of a usual clip
 _WORTH = 1.5  # times fewer frames: then an option that changes which windows exist is proposed
 _OUT_OF_BALANCE = 3  # the largest class has this many times the files of the smallest
 _WHOLE = 0.95  # of the frames in a header: files with B-frames may claim one more
+_NAMED = 3  # files that a line names
 _RESIZES = (128, 256)
 _HALVED = ("yuv420p", "yuvj420p")  # a stored frame is as large as in 4:2:0; otherwise it is RGB
 
@@ -62,6 +66,19 @@ def buckets(segments: Sequence[ScanRow]) -> list[str]:
         f'whole clips (ClipSpec(frames="all", max_frames={most}){cut}); a stride divides these '
         "numbers:",
         f"  buckets={sizes}  # padding {padding:.0%}",
+    ]
+
+
+def sizes(segments: Sequence[ScanRow]) -> list[str]:
+    """Return the sizes that cut away the least of the frames, for a script, if they have several
+    shapes."""
+    shown = [(row.width, row.height) for row in segments if row.good and row.width and row.height]
+    if len({Fraction(*each) for each in shown}) < 2:
+        return []
+    found = fewest_sizes(shown)
+    return [
+        "clips of the size of the nearest aspect, in batches of one size:",
+        f"  size={[*found.sizes]}  # {found.cut:.0%} of a frame is cut away",
     ]
 
 
@@ -147,3 +164,37 @@ def recordings(rows: Sequence[ScanRow]) -> str:
         f"{count(len(good), 'clip')} of {count(len(found), 'recording')}, by their names: put "
         f"those of one together when you split: catalog.split(0.8, by={pattern!r})"
     )
+
+
+def groups_of_copies(rows: Sequence[ScanRow], root: Path) -> list[list[ScanRow]]:
+    """Return the files that are equal, byte by byte; it reads some. A model knows a test video by
+    heart if it was also trained on."""
+    alike: dict[tuple[object, ...], list[ScanRow]] = defaultdict(list)
+    for row in rows:
+        if row.good:
+            alike[row.file_bytes, row.frames, row.codec].append(row)
+    return [group for same in alike.values() if len(same) > 1 for group in _same(same, root)]
+
+
+def copies_lines(groups: Sequence[Sequence[ScanRow]]) -> list[str]:
+    """Return the results of `groups_of_copies` as lines, the first one for all."""
+    if not groups:
+        return []
+    copies = sum(len(group) - 1 for group in groups)
+    verb = "is" if copies == 1 else "are"
+    lines = [f"{count(copies, 'file')} {verb} the same as another one, byte by byte:"]
+    for group in groups[:_NAMED]:
+        classes = {row.label for row in group}
+        several = f", in {count(len(classes), 'class', 'es')}" if len(classes) > 1 else ""
+        lines.append("  " + " = ".join(row.path for row in group[:_NAMED]) + several)
+    if len(groups) > _NAMED:
+        lines.append(f"  and {len(groups) - _NAMED} more")
+    return lines
+
+
+def _same(rows: Sequence[ScanRow], root: Path) -> Iterator[list[ScanRow]]:
+    by_content: dict[bytes, list[ScanRow]] = defaultdict(list)
+    for row in rows:
+        with suppress(OSError), (root / row.path).open("rb") as file:
+            by_content[hashlib.file_digest(file, "sha256").digest()].append(row)
+    return (group for group in by_content.values() if len(group) > 1)

@@ -109,8 +109,8 @@ def top(
 ) -> None:
     """Show the state of a trainer and its workers: streams, rates, and the bottleneck.
 
-    It changes nothing. Shares are those of the last ten seconds. Ctrl-C ends it. In a pipe, it
-    prints one snapshot.
+    It changes nothing. Shares are those of the last ten seconds. `q` ends it. In a pipe, it prints
+    one snapshot.
     """
     from videoload.tools.top import run
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from itertools import count, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from rich.console import Console
@@ -107,11 +107,12 @@ def scan(
 
     Shows codec, size, frame rate, the true number of frames, keyframes and damage. Then it gives
     advice for training: hours of video, the buckets that fit their lengths, files that are slow to
-    seek in, classes out of balance. Training runs on this host use the indexes that it
+    seek in, classes out of balance, duplicates. Training runs on this host use the indexes that it
     creates.
     """
     from videoload.catalog import sources
     from videoload.host import cores
+    from videoload.tools import advice
     from videoload.tools import scan as scanning
     from videoload.tools import scan_report as report
 
@@ -133,6 +134,7 @@ def scan(
         _write_index(catalog, None, workers=workers, cache=cache)
     segments = scanning.segments_of(catalog, {row.path: row for row in rows})
     folder = catalog.root if isinstance(catalog.root, Path) else None  # no second download
+    copies = advice.groups_of_copies(rows, folder) if folder and (html or not json) else []
     if html is not None:
         shown = count(1)
         with Console(stderr=True).status("pictures") as status:
@@ -140,11 +142,11 @@ def scan(
             def tick() -> None:
                 status.update(f"picture {next(shown)}")
 
-            report.write(html, rows, segments, str(catalog.root), folder, tick)
+            report.write(html, rows, segments, str(catalog.root), folder, copies, tick)
     if json:
         report.print_rows(rows)
     else:
-        report.print_scan(rows, segments, output, folder, every=every)
+        report.print_scan(rows, segments, output, folder, copies, every=every)
     if strict and any(row.damage for row in rows):
         raise typer.Exit(1)
 
@@ -296,7 +298,7 @@ def extract(
     batch_size: Annotated[int, typer.Option(min=1, help="Windows in each batch of the model.")] = 8,
     workers: Annotated[int | None, per_core("Worker processes.")] = None,
     csv: Annotated[
-        bool, typer.Option("--csv", help="Also write OUT/windows.csv: the best classes.")
+        bool, typer.Option("--csv", help="Also write a CSV of the best classes for each file.")
     ] = False,
     top: Annotated[int, typer.Option(min=1, help="Classes of each window in the CSV.")] = 1,
     classes: Annotated[
@@ -306,8 +308,15 @@ def extract(
         str | None,
         typer.Option(
             metavar="TEXT",
-            help="The name of the model: a later run with the same name resumes. Give other "
-            "weights another name.",
+            help="The name of a function: a later run with the same name resumes. A Keras model "
+            "is identified by its weights.",
+        ),
+    ] = None,
+    average: Annotated[
+        Literal["scores", "softmax"] | None,
+        typer.Option(
+            metavar="scores|softmax",
+            help="Average overlapping windows to a curve: their scores, or the softmax of them.",
         ),
     ] = None,
     verbose: Verbose = 0,
@@ -316,7 +325,8 @@ def extract(
 
     Writes two arrays for each file: OUT/PATH.npy contains the model's result for each window, and
     OUT/PATH.times.npy the seconds of its first and last frame. If it is stopped or killed, the same
-    command resumes, with --name. Exit status 1 if a file cannot be decoded.
+    command resumes (with --name, if the model is a function). Exit status 1 if a file cannot be
+    decoded.
     """
     from videoload import Client
     from videoload.catalog import sources
@@ -336,7 +346,8 @@ def extract(
         try:
             done = predict(
                 found, client, catalog, spec, batch_size, to_npy=output,
-                to_csv=output / "windows.csv" if csv else None, top=top, classes=names, name=name,
+                to_csv=output if csv else None, average=average, top=top, classes=names,
+                name=name,
             )  # fmt: skip
         except KeyboardInterrupt:
             how = "the same command resumes" if name else "give --name to resume such a run"

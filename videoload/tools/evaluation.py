@@ -151,7 +151,7 @@ def evaluate(
         raise SpecError(_SOFTMAX)
     options.setdefault("on_error", "skip")
     stream = client.stream(catalog, clip, batch_size, **options)
-    score = scores_of(model, average)
+    score = scores_of(model, average if average == "softmax" else None)
     inputs = getattr(model, "inputs", None)
     parts = stream.clip if isinstance(stream.clip, Mapping) else {"": stream.clip}
     masked = "" in parts and is_padded(parts[""])
@@ -282,7 +282,7 @@ def check_inputs(model: Any, *, parts: int = 1, masked: bool = False) -> None:
         raise SpecError(f"the model is given only {' and '.join(given)}, and {wrong}")
 
 
-def scores_of(model: Any, average: Average = "scores") -> Callable[..., Scores]:
+def scores_of(model: Any, average: Average | None) -> Callable[..., Scores]:
     """Return the scores of a Keras model, or a function, for clips of these paths, and a mask if
     there is one: a row for each. Raises SpecError for wrong results."""
     is_keras = hasattr(model, "predict_on_batch")

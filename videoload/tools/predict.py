@@ -26,9 +26,9 @@ from videoload.errors import BadVideo, SpecError, TooManyBadVideos, named
 from videoload.logs import Log
 from videoload.plan.batches import BatchInfo
 from videoload.plan.windows import windows_of
-from videoload.tools.evaluation import check_inputs, scores_of
-from videoload.tools.predict_windows import FileScores, Ints, Layout, Scores, Stitcher
-from videoload.tools.provenance import provenances_of
+from videoload.tools.evaluation import Average, check_inputs, scores_of
+from videoload.tools.predict_windows import FileScores, Ints, Layout, Scores, Stitcher, Windows
+from videoload.tools.provenance import provenances_of, weights_digest
 from videoload.tools.results import Results, Target, WindowTable, row_names, segment_of
 
 _log = Log(__name__)
@@ -65,6 +65,7 @@ def predict(
     *,
     to_csv: Target = None,
     to_npy: Target = None,
+    average: Average | None = None,
     top: int = 1,
     classes: Sequence[str] | None = None,
     name: str | None = None,
@@ -77,9 +78,9 @@ def predict(
         >>> found = vl.predict(model, client, catalog, windows, to_csv="windows.csv")
 
     With ``to_csv`` or ``to_npy``, a run that was stopped or killed resumes if it is called in the
-    same way, with a ``name``, and ends with the same files. A run that is called again with other
-    rows or another place does what is missing there. A row is done again if the model has another
-    ``name``, or if the content of its file is another one. Results of another spec are refused.
+    same way, and ends with the same files. A run that is called again with other rows or another
+    place does what is missing there. A row is done again if the model is another one, by its
+    weights or its ``name``, or if the content of its file is. Results of another spec are refused.
 
     Args:
         model: A Keras model; or a function that is called with the clips of a batch, an array [B,
@@ -91,16 +92,21 @@ def predict(
             ``"dense"``.
         batch_size: Windows that the model gets at once, at least 1. Default 8. At the end of a run
             they may be fewer.
-        to_csv: A table of all files with the columns path, start_s, end_s, class, score. Default
+        to_csv: A file that ends with ``.csv``: a table of all files with the columns path, start_s,
+            end_s, class, score. Another name: a folder with such a table for each file. Default
             None.
         to_npy: Folder for two arrays of each file: ``<path>.npy`` with the scores [n, ...], and
             ``<path>.times.npy`` with start_s and end_s, float64 [n, 2]. Segments of a file have
             their beginning and end behind the path. Default None.
+        average: Overlapping windows become a curve: the score at the beginning of each window is
+            the mean of all windows that show it, and holds until the next one begins. It is the
+            mean of ``"scores"``, or of their ``"softmax"``. Default None: the windows themselves.
         top: Classes of each window in the CSV, those with the highest scores. Default 1.
         classes: Their names. None, the default: those of the catalog, if there are as many as
             scores; else numbers from 0 on.
-        name: Identifies the model, as ``"epoch 12"``: give other weights another name. Default
-            None: a later run does all rows again.
+        name: Identifies the model, as ``"epoch 12"``. Default None: the weights of a
+            Keras model, or of a callable with the ``state_dict`` of a PyTorch module. A function
+            has none: without a name, a later run does all rows again.
         progress: Show a progress bar with the time that is left on stderr. None, the default: if it
             is a terminal.
 
@@ -114,14 +120,18 @@ def predict(
         VideoloadError: The model fails; ``to_csv`` or ``to_npy`` holds other results, or cannot be
             written; or what reading a stream raises, but for videos that cannot be decoded.
     """
-    spec = _dense(clip)
+    spec = _dense(clip, average)
     names_given = catalog.classes if classes is None else classes
     table = WindowTable(whole("top", top), names_given, classes is not None)
+    if average not in (None, "scores", "softmax"):
+        raise SpecError(f'average must be None, "scores" or "softmax", got {average!r}')
     batch_size, kept = whole("batch_size", batch_size), (to_csv, to_npy) != (None, None)
-    score = scores_of(model)
+    score = scores_of(model, average)
     check_inputs(model)
-    if kept and name is None:
-        _log.warning("the model has no name (name=, --name): a later run does all rows again")
+    of_model = weights_digest(model) if kept and name is None else name
+    if kept and of_model is None:
+        _log.warning("this model cannot be identified: a later run does all rows again. "
+                     "Give both runs the same name (name=, --name) to reuse them")  # fmt: skip
     how: Any = {"on_error": "skip", "max_bad": 1.0}
     if spec.size is None:  # no window is counted for that
         any_clip = replace(spec, sampling="center", hop=None, hop_s=None, edges=None, offsets=None)
@@ -132,8 +142,8 @@ def predict(
     counts, _ = windows_of(stream.catalog, spec, range(len(catalog)))
     scoring = _Scoring(stream, Layout(counts, run), score, batch_size)
     names = row_names(catalog)
-    provenances = provenances_of(client if kept else None, catalog, spec, names, name)
-    results = Results(to_csv, to_npy, _settings(stream), table, provenances)
+    provenances = provenances_of(client if kept else None, catalog, spec, names, of_model)
+    results = Results(to_csv, to_npy, _settings(stream, average), table, provenances)
     try:
         rows = [row for row in np.flatnonzero(counts).tolist() if results.lacks(row)]
         done, with_nan = Predictions([], [], {}), []
@@ -146,9 +156,10 @@ def predict(
                 continue
             if windows.scores.dtype.kind == "f" and np.isnan(windows.scores).any():
                 with_nan.append(names[row])
-            results.save(row, windows)
+            scores = windows.file(video.path, averaged=average is not None)
+            results.save(row, scores)
             if not kept:
-                done.files.append(windows)
+                done.files.append(scores)
         if with_nan:
             _log.warning("the model gives NaN for windows of %d rows, as %s: they are written as "
                          "they are", len(with_nan), named(with_nan[0]))  # fmt: skip
@@ -161,7 +172,7 @@ def predict(
             results.close()
 
 
-def _dense(clip: ClipSpec) -> ClipSpec:
+def _dense(clip: ClipSpec, average: Average | None) -> ClipSpec:
     if isinstance(clip, Mapping):
         raise SpecError(
             "predict takes one file a sample: for several, loop over a stream with "
@@ -176,6 +187,8 @@ def _dense(clip: ClipSpec) -> ClipSpec:
         (clip.audio_rate is not None, "shows windows without their audio: omit audio_rate="),
         (crops_of(clip) > 1 or clip.views > 1,
          f'takes one row of a window: leave crop="{clip.crop}" and views= out'),
+        (clip.edges is not None and average is not None,
+         "averages windows that fit: omit edges"),
     ):  # fmt: skip
         if is_wrong:
             raise SpecError(f"predict {why}")
@@ -204,10 +217,9 @@ class _Scoring:
         self._stream, self.layout = stream, layout
         self._model, self._batch_size = model, batch_size
 
-    def of(self, rows: list[int], *, shown: bool) -> Iterator[tuple[int, FileScores | None]]:
+    def of(self, rows: list[int], *, shown: bool) -> Iterator[tuple[int, Windows | None]]:
         """These rows, which rise, with their windows; None if some cannot be decoded."""
-        stitcher = Stitcher(self.layout, rows, self._stream.catalog.paths)
-        runs = self.layout.runs(rows)
+        stitcher, runs = Stitcher(self.layout, rows), self.layout.runs(rows)
         wanted = np.zeros(len(self.layout.counts), bool)
         wanted[rows] = True
         before = 0
@@ -252,10 +264,10 @@ class _Scoring:
             yield which, self._model(own, info.path[which])[places[which] - first]
 
 
-def _settings(stream: Stream) -> dict[str, str]:
+def _settings(stream: Stream, average: Average | None) -> dict[str, str]:
     """Return the settings that determine a row's results, besides the model and the file."""
     spec = {field.name: repr(getattr(stream.clip, field.name)) for field in fields(ClipSpec)}
-    return {**spec, "code": repr(stream.source.code)}
+    return {**spec, "average": repr(average), "code": repr(stream.source.code)}
 
 
 def _why(stream: Stream, row: int, video: Video) -> str:

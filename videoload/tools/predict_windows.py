@@ -8,7 +8,7 @@ are does not depend on how quick anything is.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -37,6 +37,34 @@ class FileScores(NamedTuple):
     scores: Scores
     start_s: Floats
     end_s: Floats
+
+
+class Windows(NamedTuple):
+    """The windows of one row: the model's ``scores`` [n, ...], the ordinals of their first and last
+    source frames, and their times."""
+
+    scores: Scores
+    first: Ints
+    last: Ints
+    start_s: Floats
+    end_s: Floats
+
+    def file(self, path: str, *, averaged: bool) -> FileScores:
+        """Return the scores of the windows; or, ``averaged``, of what lies between their
+        beginnings."""
+        if not averaged:
+            return FileScores(path, self.scores, self.start_s, self.end_s)
+        ends = np.append(self.start_s[1:], self.end_s[-1:])
+        return FileScores(path, curve(self.scores, self.first, self.last), self.start_s, ends)
+
+
+def curve(scores: Scores, first: Ints, last: Ints) -> Scores:
+    """For the first frame of each window, the mean score of all windows that show it: float64 of
+    the shape of ``scores``. Windows begin later and later, and end later and later."""
+    ends = np.searchsorted(first, first, "right")  # the windows from here on begin later
+    begins = np.searchsorted(last, first, "left")  # those before have ended
+    rows = scores.astype(np.float64)
+    return np.stack([rows[a:b].mean(axis=0) for a, b in zip(begins, ends, strict=True)])
 
 
 class Layout:
@@ -78,7 +106,6 @@ class Stitcher:
 
     layout: Layout
     rows: list[int]
-    paths: Sequence[str]  # of all rows
     _done: int = 0  # of the rows
     _parts: dict[int, list[tuple[Any, ...]]] = field(default_factory=dict)
 
@@ -91,12 +118,12 @@ class Stitcher:
             number = np.arange(len(frames))
             first = number, (frames >= 0).argmax(1)  # those before lie beyond the beginning
             last = number, frames.argmax(1)  # a short video may be repeated
-            part = scores[own], times[first], times[last]
+            part = scores[own], frames[first], frames[last], times[first], times[last]
             self._parts.setdefault(row, []).append(part)
 
-    def complete(self, steps: int) -> Iterator[tuple[int, FileScores | None]]:
-        """Yield the rows that end before batch number ``steps``, with the scores of their windows;
-        None if some are missing."""
+    def complete(self, steps: int) -> Iterator[tuple[int, Windows | None]]:
+        """Yield the rows that end before batch number ``steps``, with their windows; None if some
+        are missing."""
         ends = self.layout.ends
         while self._done < len(self.rows) and ends[row := self.rows[self._done]] <= (
             steps * self.layout.size
@@ -104,4 +131,4 @@ class Stitcher:
             self._done += 1
             columns = [np.concatenate(each) for each in zip(*self._parts.pop(row, ()), strict=True)]
             whole = bool(columns) and len(columns[0]) == self.layout.counts[row]
-            yield row, FileScores(self.paths[row], *columns) if whole else None
+            yield row, Windows(*columns) if whole else None

@@ -1,6 +1,6 @@
 """Results on the disk, so that a killed run resumes, and a later run computes only missing results.
 
-Each place (a table, a folder of arrays) has a `Journal` beside it. Its job
+Each place (a table, a folder of tables, a folder of arrays) has a `Journal` beside it. Its job
 describes the windows. Results are written first, and then their line in the journal. So after a
 kill the row is done once more, with the same files. The lines of a table stand in its journal: when
 a run ends, the table is written from it, in the order of the catalog.
@@ -52,6 +52,10 @@ class WindowTable(NamedTuple):
         found = io.StringIO()
         csv.writer(found, lineterminator="\n").writerows(self._rows(file))
         return found.getvalue()
+
+    def write(self, to: BinaryIO, file: FileScores) -> None:
+        """Write a table of one file. Raises OSError, SpecError."""
+        to.write((TABLE_HEAD + self.lines(file)).encode("utf-8", "surrogateescape"))
 
     def _rows(self, file: FileScores) -> Iterator[Sequence[str]]:
         count = file.scores.shape[1]
@@ -123,8 +127,8 @@ class ResultFiles:
 
 
 class Results:
-    """Results that are written to a table (``to_csv``), or to a folder with files for each row, or
-    both, or nowhere."""
+    """Results that are written to a table (``to_csv``, if it ends with ``.csv``), or to folders
+    with files for each row, or both, or nowhere."""
 
     def __init__(
         self, to_csv: Target, to_npy: Target, settings: Mapping[str, str], table: WindowTable,
@@ -138,9 +142,14 @@ class Results:
         with_table = {**job, "top": str(table.top), "names": repr(tuple(table.classes))}
         try:
             with writing(to_csv or to_npy):
-                if to_csv is not None:
-                    journal = Path(f"{os.fspath(to_csv)}.progress")
-                    self._places.append(ResultFiles(journal, with_table, names, table=Path(to_csv)))
+                if to_csv is not None and (file := Path(to_csv)).suffix.lower() == ".csv":
+                    journal = file.with_name(f"{file.name}.progress")
+                    self._places.append(ResultFiles(journal, with_table, names, table=file))
+                elif to_csv is not None:
+                    journal = Path(to_csv, ".csv.progress")
+                    self._places.append(
+                        ResultFiles(journal, with_table, names, {".csv": table.write})
+                    )
                 if to_npy is not None:
                     arrays = {".npy": _write_scores, ".times.npy": _write_times}
                     self._places.append(

@@ -34,14 +34,14 @@ _BARS = 24
 _KINDS = 8  # of sizes, rates, codecs: the others are one bar
 _SIDE = 72  # of a picture, in pixels
 _BYTES = 2_200_000  # of all pictures
-_EACH = 6  # pictures of a class
-_CLASSES, _WRONG = 400, 60  # of each that is shown
+_EACH = 6  # pictures of a class, and names of equal files
+_CLASSES, _WRONG, _GROUPS = 400, 60, 20  # of each that is shown
 _RARE = 1 / 3  # of the files of an average class
 
 
 def print_scan(
     rows: Sequence[ScanRow], segments: Sequence[ScanRow], output: Path | None,
-    root: Path | None, *, every: bool,
+    root: Path | None, copies: Sequence[Sequence[ScanRow]] = (), *, every: bool,
 ) -> None:  # fmt: skip
     """Print the table and the summary. In a pipe, no line of the table is broken."""
     console = Console(emoji=False)
@@ -53,7 +53,7 @@ def print_scan(
     table = scan_table(rows, every=every)
     if table is not None:
         console.print(table)
-    lines = scan_summary(rows, segments, output, root)
+    lines = scan_summary(rows, segments, output, root, copies)
     console.print(Text("\n".join(map(printable, lines))), highlight=False, soft_wrap=True)
 
 
@@ -89,9 +89,9 @@ def scan_table(rows: Sequence[ScanRow], *, every: bool) -> Table | None:
 
 def scan_summary(
     rows: Sequence[ScanRow], segments: Sequence[ScanRow], output: Path | None,
-    root: Path | None,
+    root: Path | None, copies: Sequence[Sequence[ScanRow]] = (),
 ) -> list[str]:  # fmt: skip
-    """Lines that a person can act on."""
+    """Lines that a person can act on. ``copies``: what `advice.groups_of_copies` found."""
     good = [row for row in rows if row.good]
     bad = len(rows) - len(good)
     damaged = sum(bool(row.damage) for row in good)
@@ -110,10 +110,11 @@ def scan_summary(
         )
     if damaged:
         lines.append(f"{damaged} damaged but usable: decoding skips or repairs what is broken")
-    lines += advice.buckets(segments)
+    lines += [*advice.buckets(segments), *advice.sizes(segments)]
     lines.append(advice.store(rows))
     lines += [*advice.long_groups(rows, root), *advice.aligned(segments)]
     lines += [advice.balance(rows), advice.recordings(rows)]
+    lines += advice.copies_lines(copies)
     if output is not None and output.exists():
         classes = classes_file(output)
         given = f", classes={str(classes)!r}" if classes.exists() else ""
@@ -125,15 +126,16 @@ def scan_summary(
 
 def write(
     file: Path, rows: Sequence[ScanRow], segments: Sequence[ScanRow], name: str, root: Path | None,
-    tick: Callable[[], None] = lambda: None,
+    copies: Sequence[Sequence[ScanRow]] = (), tick: Callable[[], None] = lambda: None,
 ) -> None:  # fmt: skip
     """Write the page of a set. With ``root`` it has pictures; ``tick`` is called after each.
+    ``copies``: what `advice.groups_of_copies` found.
 
     Raises VideoloadError if the file cannot be written.
     """
     text = page(
         "report",
-        _content(rows, segments, name, _Pictures(root, tick)),
+        _content(rows, segments, name, copies, _Pictures(root, tick)),
         Path(__file__).parent,
     )
     with writing(file), new_file(file) as out:
@@ -168,7 +170,7 @@ class _Pictures:
 
 def _content(
     rows: Sequence[ScanRow], segments: Sequence[ScanRow], name: str,
-    pictures: _Pictures,
+    copies: Sequence[Sequence[ScanRow]], pictures: _Pictures,
 ) -> dict[str, Any]:  # fmt: skip
     good = [row for row in rows if row.good]
     wrong = {row.path: (row, found) for row in rows if (found := advice.remarks(row))}
@@ -189,8 +191,18 @@ def _content(
         "charts": [chart for chart in _charts(good, segments, pictures.root) if chart["counts"]],
         "wrong": shown,
         "wrong_note": f"{count(len(wrong), 'file')}" + _cut(len(shown), len(wrong)),
+        "copies": [_copies(group, pictures) for group in copies[:_GROUPS]],
+        "copies_advice": [line.rstrip(":") for line in advice.copies_lines(copies)[:1]],
         **_classes(good, pictures),
     }
+
+
+def _copies(group: Sequence[ScanRow], pictures: _Pictures) -> list[tuple[str, str]]:
+    """Return one picture of equal files, and their names."""
+    names = [named(row.path) for row in group[:_EACH]]
+    if len(group) > _EACH:
+        names.append(f"and {len(group) - _EACH} more")
+    return [(pictures.of(group[0]), names[0]), *(("", name) for name in names[1:])]
 
 
 def _tiles(rows: Sequence[ScanRow], good: Sequence[ScanRow]) -> list[tuple[str, str]]:
@@ -215,6 +227,7 @@ def _charts(
     distances = [row.mean_gop_frames or row.frames for row in good]
     store = advice.store(good)
     aspects = [row.width / row.height for row in good if row.height]
+    sizes = advice.sizes(segments)
     apart = [*advice.long_groups(good, root), *advice.aligned(segments)]
     fit = [*_of_lengths(good), "\n".join(advice.buckets(segments))]
     return [
@@ -222,7 +235,7 @@ def _charts(
         _histogram("seconds", [row.frames / row.fps for row in good if row.fps > 0], []),
         _kinds("frames per second", (f"{row.fps:.5g}" for row in good), _of_rates(good)),
         _kinds("width x height", (f"{row.width}x{row.height}" for row in good), [store]),
-        _histogram("width / height", aspects, []),
+        _histogram("width / height", aspects, ["\n".join(sizes)][: len(sizes)]),
         _kinds("codec", (f"{row.codec} in {row.container or '?'}" for row in good), []),
         _histogram(
             "frames from a keyframe to the next", distances,

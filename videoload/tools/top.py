@@ -5,8 +5,15 @@ A trainer and its workers may run anywhere, so control characters in their names
 
 from __future__ import annotations
 
+import os
+import select
+import sys
+import termios
 import time
-from collections.abc import Sequence
+import tty
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
 from http.client import HTTPException
 from urllib.parse import urlsplit, urlunsplit
 from urllib.request import urlopen
@@ -28,7 +35,7 @@ _STATES = {"decoding": "green", "idle": "dim", "silent": "red"}
 
 
 def run(page: str, *, every_s: float, json: bool) -> None:
-    """Show it until Ctrl-C, or once with ``json`` or without a terminal. Raises
+    """Show it until ``q`` or Ctrl-C, or once with ``json`` or without a terminal. Raises
     TransportError if the page does not respond at first."""
     record = _record(page)
     console = Console(emoji=False)
@@ -39,12 +46,13 @@ def run(page: str, *, every_s: float, json: bool) -> None:
         console.print(screen(record, console.width))
         return
     answered, note = time.monotonic(), ""
-    with Live(console=console, screen=True, auto_refresh=False) as live:
+    with _keyboard() as is_q, Live(console=console, screen=True, auto_refresh=False) as live:
         while True:
             width, height = console.size
             shown = screen(record, width, height)
             live.update(Group(shown, _text(note, "red")), refresh=True)
-            time.sleep(every_s)
+            if is_q(every_s):
+                return
             try:
                 record = _record(page)
                 answered, note = time.monotonic(), ""
@@ -66,6 +74,36 @@ def _record(page: str) -> ClientRecord:
     except (OSError, HTTPException, ValueError) as error:
         reason = getattr(error, "reason", error)
         raise TransportError(f"no trainer responds at {page}: {reason}") from None
+
+
+@contextmanager
+def _keyboard() -> Iterator[Callable[[float], bool]]:
+    """A function that waits for some seconds, and returns whether ``q`` was pressed."""
+    if not sys.stdin.isatty():
+        yield _sleep
+        return
+    terminal = sys.stdin.fileno()
+    before = termios.tcgetattr(terminal)
+    try:
+        tty.setcbreak(terminal)  # Keys arrive at once and are not echoed. Ctrl-C stays a signal.
+        yield partial(pressed_q, terminal)
+    finally:
+        termios.tcsetattr(terminal, termios.TCSADRAIN, before)
+
+
+def _sleep(wait_s: float) -> bool:
+    time.sleep(wait_s)
+    return False
+
+
+def pressed_q(terminal: int, wait_s: float) -> bool:
+    """Return whether ``q`` is pressed within ``wait_s`` seconds. Other keys do nothing."""
+    until = time.monotonic() + wait_s
+    while select.select([terminal], [], [], max(0.0, until - time.monotonic()))[0]:
+        keys = os.read(terminal, 64)
+        if not keys or b"q" in keys.lower():  # The terminal is closed.
+            return True
+    return False
 
 
 def screen(record: ClientRecord, width: int, height: int = 1000) -> RenderableType:

@@ -3,14 +3,13 @@
 import json
 import logging
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
 from tests.support.catalogs import refused
 from tests.unit.catalog.test_shards import shard
 from videoload.catalog.catalog import Catalog
-from videoload.catalog.targets import OneOf
 
 TOLD = {"caption": "json:caption", "text": "txt"}
 
@@ -45,16 +44,17 @@ def test_text_and_json_beside_a_video_are_targets(
     assert by_name.targets["label"].tolist() == [1, 0]
 
 
-def test_lists_of_texts_are_one_of_several(tmp_path: Path) -> None:
+def test_lists_of_texts_are_one_of_several_and_become_rows(tmp_path: Path) -> None:
     beside(tmp_path, "a", ["snow", "it snows"])
     beside(tmp_path, "b", "a cat")
     beside(tmp_path, "c", [])
     catalog = Catalog.from_folder(tmp_path, label=None, targets=TOLD)
-    texts = OneOf([["snow", "it snows"], ["a cat"], [""]])
-    assert catalog == catalog.with_targets({**cast("Any", catalog.targets), "caption": texts})
+    rows: Any = catalog.explode("caption")
+    assert [video.path for video in rows] == ["a.mp4", "a.mp4", "b.mp4", "c.mp4"]
+    assert rows.targets["caption"].tolist() == ["snow", "it snows", "a cat", ""]
     table = {"path": ["a.mp4", "b.mp4"], "caption": [["snow", "it snows"], "a cat"]}
-    same = Catalog.from_table(table, tmp_path, targets="caption")
-    assert same == same.with_targets(OneOf([["snow", "it snows"], ["a cat"]]))
+    same: Any = Catalog.from_table(table, tmp_path, targets="caption").explode()
+    assert same.targets.tolist() == ["snow", "it snows", "a cat"]
     with refused("caption", "row 1"):
         Catalog.from_table({**table, "caption": [["snow"], [1, "b"]]}, tmp_path, targets="caption")
 

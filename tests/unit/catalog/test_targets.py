@@ -176,6 +176,22 @@ def test_a_clip_gets_each_of_its_values_in_some_epoch_and_columns_are_drawn_toge
     assert [seen[i] for i in range(6)] == [{*row} for row in texts]
 
 
+def test_a_catalog_explodes_into_a_row_of_each_value() -> None:
+    texts = [["a", "b", "c"][: 1 + i % 3] for i in range(6)]
+    both = CATALOG.with_targets({"text": OneOf(texts), "n": np.arange(6)})
+    rows: Any = both.explode()
+    assert len(rows) == 12
+    assert rows.targets["text"].tolist() == [text for row in texts for text in row]
+    assert rows.targets["n"].tolist() == [i for i in range(6) for _ in texts[i]]
+    assert [video.path[0] for video in rows] == [str(i) for i in rows.targets["n"]]
+    only: Any = CATALOG.with_targets(OneOf(texts)).explode()
+    assert only.targets.tolist() == rows.targets["text"].tolist()
+    with refused("several"):
+        CATALOG.explode()
+    with refused("text"):
+        both.explode("n")
+
+
 @pytest.mark.parametrize("given", [["ab", "cd"], [["a"], []], [["a"], 3], [["a"], [3]]])
 def test_values_that_are_no_lists_of_one_type_are_refused(given: Any) -> None:
     with refused("OneOf"):

@@ -27,7 +27,7 @@ from videoload.client.live_page import may_see_all
         ("right", False, "trainer:9464", "token=r%C3%A9", "", None),
     ],
 )
-def test_paths_are_for_who_has_the_token_or_without_one_for_this_host(
+def test_paths_and_pixels_are_for_who_has_the_token_or_without_one_for_this_host(
     *, token: str | None, is_local: bool, host: str, query: str, bearer: str, sees: bool | None
 ) -> None:
     request = {"HTTP_HOST": host, "QUERY_STRING": query, "HTTP_AUTHORIZATION": bearer}

@@ -40,6 +40,7 @@ NONE = "none before, 10 .* now"
         (identity(shuffle=False), "shuffle: True before, False now"),
         (identity(shard=(1, 2)), r"shard: \(0, 1\) before, \(1, 2\) now"),
         (identity(balance="class"), "balance: None before, 'class' now"),
+        (identity(balance=[1] * 9 + [2]), r"balance: None before, 10 \(\w{16}\) now"),
         (identity(catalog(at=[3] * 10)), f"at: {NONE}"),
         (identity(catalog(at_s=[3.5] * 10)), f"at_s: {NONE}"),
         (identity(spec=replace(CLIP, stride=2), seed=7), "stride: 1 before, 2 now; seed: "),

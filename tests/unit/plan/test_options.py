@@ -36,7 +36,10 @@ def options(**changes: Any) -> CheckedOptions:
         ("on_error", ["pass"]),
         ("max_bad", [1.01, -0.1, "x", float("nan")]),
         ("ordered", [1]),
-        ("balance", [3, "doing", [1.0, 2.0], np.ones(3)]),
+        (
+            "balance",
+            [3, "doing", [1.0, -1.0], [0, 0], [[1, 2]], [float("nan")], [1e308] * 9, ["a"]],
+        ),
     ],
 )
 def test_an_option_that_cannot_be_meant_is_refused(field: str, values: list[Any]) -> None:

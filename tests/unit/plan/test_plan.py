@@ -125,23 +125,25 @@ def test_an_epoch_has_every_clip_once_shared_out_among_the_ranks(
 @given(
     lengths=st.lists(st.integers(1, 40), min_size=1, max_size=60),
     rows=st.sampled_from([8, 12, 24]), crops=st.sampled_from([1, 3]),
-    buckets=st.none() | st.just((10, 20, 40)), shuffle=st.booleans(), step=st.integers(0, 30),
+    buckets=st.none() | st.just((10, 20, 40)), weighted=st.booleans(), shuffle=st.booleans(),
+    step=st.integers(0, 30),
 )  # fmt: skip
 def test_a_step_of_all_ranks_has_the_same_samples_however_many_ranks_share_it(
-    lengths: list[int], rows: int, crops: int, buckets: tuple[int, ...] | None, shuffle: bool,
-    step: int,
+    lengths: list[int], rows: int, crops: int, buckets: tuple[int, ...] | None, weighted: bool,
+    shuffle: bool, step: int,
 ) -> None:  # fmt: skip
     catalog = Catalog([f"{i}.avi" for i in range(len(lengths))], frames=lengths)
     spec = ClipSpec(
         "all" if buckets else 40, max_frames=40 if buckets else None, size=(8, 8),
         crop="three" if crops == 3 else "center", clips_per_video=2, sampling="uniform",
     )  # fmt: skip
+    balance = [1 + i % 3 for i in range(len(lengths))] if weighted and buckets is None else None
     found: set[Any] = set()
     for world in (1, 2, 4, 8):
         every = [
             checked_options(
                 rows // world, shuffle=shuffle, drop_remainder=True, shard=(rank, world),
-                buckets=buckets,
+                balance=balance, buckets=buckets,
             )
             for rank in range(world)
         ]  # fmt: skip

@@ -6,7 +6,9 @@ from pathlib import Path
 import numpy as np
 
 from tests.support.scan_rows import row
+from videoload.clips.clip_spec import ClipSpec, covering, nearest_aspect
 from videoload.tools import advice
+from videoload.tools.scan import ScanRow
 
 
 def test_a_frame_store_of_all_frames_has_a_size() -> None:
@@ -38,6 +40,24 @@ def test_buckets_are_told_as_a_script_takes_them() -> None:
     assert advice.buckets([row("b", frames=0)]) == []
     many = [row(str(i), frames=n) for i, n in enumerate([50] * 200 + [90, 99])]
     assert "max_frames=50)" in advice.buckets(many)[0]
+
+
+def test_sizes_are_told_as_a_script_takes_them() -> None:
+    shapes = [(1920, 1080)] * 60 + [(1080, 1920)] * 25 + [(640, 480)] * 9
+    rows = [row(str(i), width=w, height=h) for i, (w, h) in enumerate(shapes)]
+    _, line = advice.sizes(rows)
+    sizes = ast.literal_eval(line.removeprefix("  size=").split("  #")[0])
+    made = ClipSpec(1, size=sizes)
+    cut = 0.0
+    for width, height in shapes:
+        wide = [size[::-1] for size in sizes]
+        near = wide[nearest_aspect((width, height), wide)]
+        across, down = covering((width, height), near)
+        cut += (1 - near[0] * near[1] / (across * down)) / len(shapes)
+    assert abs(float(line.split("# ")[1].split("%")[0]) / 100 - cut) < 0.01
+    assert cut <= 0.05
+    assert made.shape[1] * made.shape[2] <= 1.05 * 480 * 832
+    assert advice.sizes([*rows[:3], row("b", frames=0, width=4, height=9)]) == [], "of one shape"
 
 
 def test_long_groups_come_with_the_command_that_corrects_the_worst() -> None:
@@ -73,3 +93,21 @@ def test_classes_out_of_balance_are_named() -> None:
     assert all(word in advice.balance(rows) for word in ("6 of run", "2 of walk", "75%"))
     assert advice.balance(rows[1:]) == ""
     assert advice.balance(rows[:6]) == "", "one class alone is not out of balance"
+
+
+def test_files_that_are_the_same_are_named(tmp_path: Path) -> None:
+    contents = {"a": b"1234", "b": b"1234", "c": b"4321", "d": b"12345"}
+    for name, content in contents.items():
+        (tmp_path / name).write_bytes(content)
+    rows = [
+        row(name, "run" if name == "a" else "walk", file_bytes=len(content))
+        for name, content in contents.items()
+    ]
+
+    def told(rows: list[ScanRow]) -> list[str]:
+        return advice.copies_lines(advice.groups_of_copies(rows, tmp_path))
+
+    assert told(rows[1:]) == []
+    assert told(rows)[1:] == ["  a = b, in 2 classes"]
+    (tmp_path / "b").unlink()
+    assert told(rows) == [], "one that is gone by now"

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from videoload.plan.batches import BatchInfo
-from videoload.tools.predict_windows import FileScores, Layout, Stitcher
+from videoload.tools.predict_windows import Layout, Stitcher, Windows, curve
 
 Counts = st.lists(st.integers(0, 7), min_size=1, max_size=6)
 Lost = st.sets(st.tuples(st.integers(0, 5), st.integers(0, 6)), max_size=4)
@@ -29,10 +29,10 @@ def infos(layout: Layout, lost: set[tuple[int, int]]) -> Iterator[BatchInfo]:
 
 def stitched(
     counts: list[int], batch: int, rows: list[int], lost: set[tuple[int, int]] | None = None
-) -> list[tuple[int, FileScores | None]]:
+) -> list[tuple[int, Windows | None]]:
     layout = Layout(np.array(counts), batch)
-    found: list[tuple[int, FileScores | None]] = []
-    stitcher = Stitcher(layout, rows, ["p"] * len(counts))
+    found: list[tuple[int, Windows | None]] = []
+    stitcher = Stitcher(layout, rows)
     for steps in layout.runs(rows):
         for info in infos(layout, lost or set()):
             if info.step in steps:
@@ -59,6 +59,8 @@ def test_each_row_gets_its_windows_or_is_named_as_incomplete(
             continue
         assert windows is not None
         assert windows.scores[:, 0].tolist() == (100 * row + numbers).tolist()
+        assert windows.first.tolist() == (2 * numbers).tolist()
+        assert windows.last.tolist() == (2 * numbers + 3).tolist()
         np.testing.assert_allclose(windows.start_s, numbers / 5)
         np.testing.assert_allclose(windows.end_s, numbers / 5 + 0.3)
 
@@ -79,3 +81,29 @@ def test_a_window_has_its_batch_and_its_place_whatever_is_missing(
     steps = {at // size for at, (row, _) in enumerate(whole) if row in rows}
     assert sorted(step for run in runs for step in run) == sorted(steps)
     assert all(one.stop < other.start for one, other in pairwise(runs))
+
+
+@given(st.integers(1, 12), st.integers(1, 5), st.integers(1, 12))
+@settings(max_examples=60)
+def test_a_curve_is_the_mean_of_all_windows_that_show_a_frame(
+    count: int, hop: int, span: int
+) -> None:
+    first = hop * np.arange(count)
+    last = first + span - 1
+    scores = np.random.default_rng(count).normal(size=(count, 2)).astype(np.float32)
+    found = curve(scores, first, last)
+    for row, frame in zip(found, first, strict=True):
+        shown = (first <= frame) & (frame <= last)
+        np.testing.assert_allclose(row, scores[shown].mean(axis=0), rtol=1e-5)
+
+
+def test_a_point_of_a_curve_holds_until_the_next_one_begins() -> None:
+    [(_, windows)] = stitched([3], 2, [0])
+    assert windows is not None
+    file = windows.file("a.avi", averaged=True)
+    assert file.scores[:, 0].tolist() == [0, 0.5, 1.5]
+    np.testing.assert_allclose(file.start_s, [0, 0.2, 0.4])
+    np.testing.assert_allclose(file.end_s, [0.2, 0.4, 0.7])
+    plain = windows.file("a.avi", averaged=False)
+    assert plain.scores[:, 0].tolist() == [0, 1, 2]
+    np.testing.assert_allclose(plain.end_s, [0.3, 0.5, 0.7])

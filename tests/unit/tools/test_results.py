@@ -17,6 +17,7 @@ from videoload.tools.results import TABLE_HEAD, Results, WindowTable, row_names
 
 HOW, TABLE = {"hop": "8"}, WindowTable(1, ("x", "y"))
 NAMES = [f"{row}.avi" for row in range(4)]
+PLACES = {"table": "all.csv", "tables": "each", "arrays": "npy"}
 
 
 def scores(row: int) -> FileScores:
@@ -29,7 +30,7 @@ def run(
     provenance: Provenance = KNOWN, bad: str = "1.avi",
 ) -> list[int]:  # fmt: skip
     """Do what is missing of the first rows, of which one is bad. Returns what was done."""
-    to_csv = folder / "all.csv" if "table" in places else None
+    to_csv = next((folder / PLACES[p] for p in ("table", "tables") if p in places.split()), None)
     to_npy = folder / "npy" if "arrays" in places else None
     results = Results(to_csv, to_npy, HOW, TABLE, dict.fromkeys(names, provenance))
     try:
@@ -49,7 +50,7 @@ def found(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in files}
 
 
-@pytest.mark.parametrize("places", ["table", "arrays", "table arrays"])
+@pytest.mark.parametrize("places", ["table", "tables arrays", "table arrays"])
 def test_results_are_the_same_wherever_a_run_was_killed(places: str, tmp_path: Path) -> None:
     whole = tmp_path / "whole"
     assert run(whole, places=places) == [0, 2, 3]
@@ -60,7 +61,7 @@ def test_results_are_the_same_wherever_a_run_was_killed(places: str, tmp_path: P
         for journal in folder.rglob("*.progress") if done < 3 else ():  # cut off within a line
             with journal.open("ab") as raw:
                 raw.write(b'{"row": "3.av')
-        if "table" in places and done < 3:
+        if "table" in places.split() and done < 3:
             (folder / ".all.csv.unfinished").write_bytes(b"half")
         if "arrays" in places and done < 3:
             (folder / "npy").mkdir(parents=True, exist_ok=True)
@@ -77,15 +78,17 @@ def test_a_disk_that_is_full_is_reported_with_the_place(tmp_path: Path) -> None:
 
 def test_what_was_deleted_or_is_asked_for_later_is_done_and_nothing_else(tmp_path: Path) -> None:
     whole = tmp_path / "whole"
-    run(whole)
+    run(whole, places="tables arrays")
     expected = found(whole)
     folder = tmp_path / "other"
     assert run(folder, places="arrays") == [0, 2, 3]
-    assert run(folder) == [0, 2, 3]
+    assert run(folder, places="tables arrays") == [0, 2, 3]
     assert found(folder) == expected
-    (folder / "npy/2.avi.times.npy").unlink()
-    assert run(folder) == [2]
-    assert found(folder) == expected
+    for lost, row in (("npy/2.avi.times.npy", 2), ("each/3.avi.csv", 3)):
+        (folder / lost).unlink()
+        assert run(folder, places="tables arrays") == [row]
+        assert found(folder) == expected
+    run(folder, places="table")
     table = (folder / "all.csv").read_bytes()
     (folder / "all.csv").unlink()
     assert run(folder, places="table") == []
@@ -129,7 +132,7 @@ def test_results_of_another_spec_are_refused_by_what_differs(tmp_path: Path) -> 
         run(tmp_path / "file")
 
 
-@pytest.mark.parametrize("places", ["table", "table arrays"])
+@pytest.mark.parametrize("places", ["table", "tables arrays"])
 @pytest.mark.parametrize(("provenance", "is_same"), PROVENANCES)
 def test_a_row_of_another_model_or_file_or_box_is_done_again(
     places: str, provenance: Provenance, is_same: bool, tmp_path: Path
@@ -139,7 +142,7 @@ def test_a_row_of_another_model_or_file_or_box_is_done_again(
     assert run(tmp_path, places=places, provenance=provenance) == ([] if is_same else [0, 2, 3])
     assert (found(tmp_path) == before) is is_same
     run(tmp_path, 0, places, provenance=Provenance("a third", 5), bad="0.avi")
-    rows = {name for name in found(tmp_path) if name.endswith(".npy")}
+    rows = {name for name in found(tmp_path) if name.endswith((".npy", ".avi.csv"))}
     assert not rows, "no result of another model stays, also where the run is stopped"
 
 
@@ -185,8 +188,8 @@ def test_features_are_no_table() -> None:
 
 @pytest.mark.parametrize("name", ["=1+cmd|x!A0", "+1", "@x", "-2+3+cmd|' /C calc'!A0"])
 def test_no_cell_is_a_formula(name: str, tmp_path: Path) -> None:
-    lines_ = WindowTable(1, (name, "z", name)).lines(FILE._replace(path=f"{name}.avi"))
-    (tmp_path / "t.csv").write_text(TABLE_HEAD + lines_)
+    with (tmp_path / "t.csv").open("wb") as out:
+        WindowTable(1, (name, "z", name)).write(out, FILE._replace(path=f"{name}.avi"))
     _, *lines = csv.reader((tmp_path / "t.csv").read_text().splitlines())
     assert not [cell for line in lines for cell in line if cell.startswith(("=", "+", "@", "-"))]
     catalog = Catalog.from_table(tmp_path / "t.csv", label="class", classes=["z", name])

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from tests.support.scan_rows import row
 from tests.support.videos import make_avi
 from videoload.tools import scan_report as report
+from videoload.tools.advice import groups_of_copies
 from videoload.tools.scan import ScanRow
 
 
@@ -56,7 +57,7 @@ def test_what_is_wrong_is_said_of_each_file(facts: dict[str, Any], words: list[s
     assert all(word in "; ".join(each["remarks"]) for each in wrong for word in words)
 
 
-def test_a_page_has_pictures_of_classes_and_of_what_is_wrong(tmp_path: Path) -> None:
+def test_a_page_has_pictures_of_classes_of_what_is_wrong_and_of_copies(tmp_path: Path) -> None:
     for path, frames in (("run/a.avi", 10), ("walk/c.avi", 12)):
         make_avi(tmp_path / path, frames=frames)
     (tmp_path / "run/b.avi").write_bytes((tmp_path / "run/a.avi").read_bytes())
@@ -64,8 +65,9 @@ def test_a_page_has_pictures_of_classes_and_of_what_is_wrong(tmp_path: Path) -> 
             for path in ("run/a.avi", "run/b.avi", "walk/c.avi")]  # fmt: skip
     rows.append(row("run/none.avi", "run", frames=0, damage="is no video"))
     made: list[int] = []
+    copies = groups_of_copies(rows, tmp_path)
     out = tmp_path / "out.html"
-    report.write(out, rows, rows, "<set>", tmp_path, lambda: made.append(1))
+    report.write(out, rows, rows, "<set>", tmp_path, copies, lambda: made.append(1))
     shown = content(tmp_path / "out.html")
     assert shown["name"] == "<set>"
     assert [(each["name"], len(each["pictures"])) for each in shown["classes"]] == [
@@ -74,6 +76,7 @@ def test_a_page_has_pictures_of_classes_and_of_what_is_wrong(tmp_path: Path) -> 
     assert shown["wrong"][0]["path"] == "run/none.avi"
     assert shown["wrong"][0]["picture"] == ""
     assert len(shown["wrong"]) == 4  # the others are short
+    assert [path for _, path in shown["copies"][0]] == ["run/a.avi", "run/b.avi"]
     assert made
 
 

@@ -2,12 +2,14 @@
 
 from itertools import combinations, islice
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from videoload.tools import bucket_search as padding
-from videoload.tools.bucket_search import best_buckets, fewest_buckets
+from videoload.clips.clip_spec import nearest_aspect
+from videoload.plan import bucket_search as padding
+from videoload.plan.bucket_search import best_buckets, fewest_buckets, fewest_sizes, warnings_of
 
 
 def padded(sizes: tuple[int, ...], lengths: list[int]) -> float:
@@ -45,3 +47,24 @@ def test_of_many_lengths_some_are_tried(lengths: list[int]) -> None:
     assert {*found.sizes} <= {*lengths}
     assert found.padding == padded(found.sizes, lengths)
     assert found.padding <= (max(lengths) / min(lengths)) ** (1 / 7) - 1
+
+
+@given(st.lists(st.tuples(*[st.integers(100, 2000)] * 2), min_size=1, max_size=30))
+def test_sizes_cut_little_of_frames_away(shown: list[tuple[int, int]]) -> None:
+    found = fewest_sizes(shown)
+    wide = [(width, height) for height, width in found.sizes]
+    times = [nearest_aspect(each, wide) for each in shown]
+    kept = [min(w * b / (h * a), h * a / (w * b)) for (w, h), (a, b) in
+            zip(shown, map(wide.__getitem__, times), strict=True)]  # fmt: skip
+    assert len(found.sizes) == len({a / b for a, b in found.sizes})
+    assert abs(1 - np.mean(kept) - found.cut) < 1e-6
+    assert found.cut <= 0.05 or len(found.sizes) >= len({a / b for a, b in shown}) * 0.5
+    assert found.of.shape == (len(shown),)
+
+
+def test_buckets_that_pad_much_more_than_others_would_are_named() -> None:
+    lengths = [10] * 90 + [40] * 10
+    [told] = warnings_of(lengths, (16, 64))
+    assert all(word in told for word in ("(16, 64)", "60%", "max_frames=40", "(10, 40)"))
+    assert warnings_of(lengths, (10, 44)) == []
+    assert warnings_of([10, 10], (8, 9, 10)) == []
