@@ -11,6 +11,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
 _PAPER, _INK, _GREY = (255, 255, 255), (20, 20, 20), (120, 120, 120)
 _MARGIN, _GAP, _LINE, _FONT = 8, 2, 15, 12
-_TEXT = 260  # Pixels for the label and file beside a row.
+_TEXT, _LETTERS = 260, 36  # Pixels and letters of a line for the label and file beside a row.
 # Of points and boxes, by their number.
 _COLORS = [
     (255, 60, 60), (60, 220, 60), (80, 140, 255), (255, 220, 0), (255, 0, 255), (0, 230, 230),
@@ -239,31 +240,8 @@ def sheet(rows: Sequence[SheetRow], head: str) -> Image:
 
 
 def _lines(row: SheetRow) -> list[str]:
-    """Return label, file and place, each line no wider than the column."""
-    return [_cut(row.label, _TEXT), *_fold(row.path, _TEXT), row.place]
-
-
-def _fold(path: str, pixels: int) -> list[str]:
-    """Return a path in lines, broken after a ``/``."""
-    lines = [""]
-    for part in path.replace("/", "/\n").split("\n"):
-        if lines[-1] and _width(lines[-1] + part) > pixels - _MARGIN:
-            lines.append("")
-        lines[-1] += part
-    return [_cut(line, pixels) for line in lines]
-
-
-def _cut(text: str, pixels: int) -> str:
-    """Return as much of ``text`` as fits, without its middle: both ends are more informative."""
-    cut, left, right = text, text[: len(text) // 2], text[len(text) // 2 :]
-    while _width(cut) > pixels - _MARGIN:
-        left, right = left[:-1], right[1:]
-        cut = f"{left}…{right}"
-    return cut
-
-
-def _width(text: str) -> float:
-    return float(_font().getlength(text))
+    """Return label, file and place, in lines that fit beside the pictures."""
+    return [line for text in (row.label, row.path, row.place) for line in wrap(text, _LETTERS)]
 
 
 @cache
