@@ -80,7 +80,8 @@ def test_an_object_is_asked_for_again_and_read_in_parts(name: str) -> None:
 
     with server(answer) as url:
         assert read_small(url, name, MOST) == body
-    assert len(asked) == 3
+    assert asked[0] == asked[1], "the answer that failed"
+    assert len({*asked}) > 1
 
 
 @pytest.mark.parametrize("size", [1 << 50, MOST + 1])
