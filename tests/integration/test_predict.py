@@ -159,7 +159,7 @@ def test_a_stopped_command_says_whether_it_resumes(
     )  # fmt: skip
     assert done.wait(60 * SECOND) == 130, done.err
     assert ("same command resumes" in done.err) == bool(name)
-    assert ("give --name" in done.err) != bool(name)
+    assert ("with --name" in done.err) != bool(name)
 
 
 @pytest.mark.slow

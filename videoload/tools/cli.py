@@ -69,7 +69,7 @@ def demo(
     ] = None,
     verbose: Verbose = 0,
 ) -> None:
-    """Train a small model on this host, in two to three minutes.
+    """Train a small model on this host, in two to four minutes.
 
     Generates AVI files (or takes yours), starts workers, trains a Keras model on their clips, and
     shows how long it waited for data.

@@ -350,7 +350,9 @@ def extract(
                 name=name,
             )  # fmt: skip
         except KeyboardInterrupt:
-            how = "the same command resumes" if name else "give --name to resume such a run"
+            how = "the same command resumes"
+            if name is None:
+                how = "a model with weights resumes by the same command, a function with --name"
             say(f"stopped: {output} contains the finished results; {how}")
             raise
     for video in done.failed:
