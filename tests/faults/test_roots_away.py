@@ -57,8 +57,7 @@ def test_a_root_that_is_away_stops_no_stream_of_another_one_and_goes_on_when_it_
         assert got + rest.result(60 * SECOND) == expected
         wait_until(lambda: f"{root} is read again" in caplog.text, 60 * SECOND)
         assert caplog.text.count(f"has read {root} for") == 1
-        stats = away.stats()
-        assert (stats.bottleneck, str(root) in stats.verdict) == ("storage", True)
+        assert "o worker could read" in away.stats().verdict, "most of the wait, or a part of it"
 
 
 def test_the_reference_says_that_its_root_is_not_mounted(videos: Videos, tmp_path: Path) -> None:
@@ -70,6 +69,22 @@ def test_the_reference_says_that_its_root_is_not_mounted(videos: Videos, tmp_pat
         for each in (batches, decode_serially(catalog, CLIP, BATCH)):
             with pytest.raises(StorageError, match=str(root)):
                 next(each)
+
+
+def test_a_root_that_is_gone_before_a_worker_looks_is_waited_for(
+    videos: Videos, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    root = shutil.copytree(videos.root, tmp_path / "root")
+    catalog = Catalog.from_folder(root)
+    expected = digests(decode_serially(catalog, CLIP, BATCH))
+    away = root.rename(tmp_path / "away")
+    with pytest.raises(StorageError, match=str(root)):
+        next(decode_serially(catalog, CLIP, BATCH))
+    with ThreadPoolExecutor(1) as pool, Client(workers=1, cache=False) as client:
+        got = pool.submit(digests, client.stream(catalog, CLIP, BATCH))
+        wait_until(lambda: "mount it again" in caplog.text, 60 * SECOND)
+        away.rename(root)
+        assert got.result(60 * SECOND) == expected
 
 
 def test_a_worker_whose_root_is_not_mounted_is_not_ready(

@@ -125,8 +125,8 @@ def decode_serially(
         VideoError: A clip cannot be decoded, with ``on_error="raise"``.
         TooManyBadVideos: More rows are bad than ``max_bad`` allows; or ``clip.size`` is None and
             no video of the catalog has a native size.
-        StorageError: The videos' folder is empty or not mounted; or their bucket or web server is
-            unusable or not responding.
+        StorageError: The videos' folder is missing, empty or not mounted; or their bucket or web
+            server is unusable or not responding.
         TransformError: The transform cannot be imported, or failed.
     """
     own = checked_options(batch_size, **options)

@@ -74,7 +74,7 @@ class Decoder:
         """``transforms``: the modules whose functions a spec may name; None: any. ``folders``: the
         caches. ``on_call``: called before a function that may take long."""
         native.silence_ffmpeg()
-        self.storage = open_storage(root, folders.file_cache)
+        self.storage = open_storage(root, folders.file_cache, must_exist=True)
         self.expect = self.storage.expect
         self.functions = Functions(transforms, on_call)
         self._files = OpenFiles()

@@ -90,15 +90,18 @@ def judge(
         return verdict("workers", f"{waits}.", f"Workers are lost. {lost}.")
     if storage.error:
         return verdict("storage", f"{waits}.", f"The videos cannot be read: {storage.error}.")
-    if storage.unread_s > found.wait_ratio * found.reading_s / 2:
+    waited_s = found.wait_ratio * found.reading_s
+    if storage.unread_s > waited_s / 2:
         unread = f"No worker could read {storage.root} for {storage.unread_s:.0f} s."
         return verdict("storage", f"{waits}.", unread)
+    if storage.unread_s > _KEEPS_UP * waited_s:
+        waits += f", {storage.unread_s:.0f} s of it as no worker could read the videos"
     if not workers:
         return verdict("workers", f"{waits}.", "No worker is connected.")
     if stalls:
         none = f"{_are(len(workers))} connected, but none delivers."
         return verdict("workers", f"{waits}.", none)
-    if found.first_s > found.wait_ratio * found.reading_s / 2 and found.later_share <= _KEEPS_UP:
+    if found.first_s > waited_s / 2 and found.later_share <= _KEEPS_UP:
         first = f"most of it for the first batches ({found.first_s:.1f} s)"
         return verdict(
             "decoding", f"{waits}, {first}.",

@@ -314,14 +314,17 @@ class Folder:
     fetches = False
     failure_reason = ""  # a folder gives its files, or an error
 
-    def __init__(self, root: str | os.PathLike[str]) -> None:
+    def __init__(self, root: str | os.PathLike[str], *, must_exist: bool = False) -> None:
+        """``must_exist``: if the root is missing, it is not mounted, and its files are not
+        missing. So it is anyway, if it is there now."""
         self.last_version: LastVersion = unknown_version
         with reading(os.fspath(root)):
             self.root = os.path.realpath(root)
-            self._was_there = os.path.lexists(self.root)
+            is_there = os.path.lexists(self.root)
             may_list = os.access(self.root, os.R_OK)
         # A folder that may not be listed is not empty: it is not an empty mount point.
-        self._may_be_empty = may_list or not self._was_there
+        self._may_be_empty = may_list or not is_there
+        self._must_exist = must_exist or is_there
         self._sample = fingerprints()
         self._failures: dict[str, OSError] = {}  # by path: why it could not be read
         self._shards = Shards()
@@ -398,7 +401,7 @@ class Folder:
         """Return the nearest existing folder of a path, if it is empty, like a mount point without
         its mount; the root, if it has gone; or ""."""
         if self._is_empty():
-            return self.root if os.path.lexists(self.root) or self._was_there else ""
+            return self.root if os.path.lexists(self.root) or self._must_exist else ""
         parents = map(str, Path(self.root, path).parents)
         nearest = next(filter(os.path.isdir, parents), self.root)
         return nearest if os.access(nearest, os.R_OK) and _is_empty(nearest) else ""

@@ -49,14 +49,20 @@ def is_url(root: str | os.PathLike[str]) -> bool:
     return isinstance(root, str) and _SCHEME.match(root) is not None
 
 
-def open_storage(root: str | os.PathLike[str], file_cache: CacheDirectory | None = None) -> Storage:
+def open_storage(
+    root: str | os.PathLike[str],
+    file_cache: CacheDirectory | None = None,
+    *,
+    must_exist: bool = False,
+) -> Storage:
     """Return the storage of a folder or URL, without a request to its host. ``file_cache``: for
-    files from a URL. Raises StorageError if the extra for URLs is not installed."""
+    files from a URL. ``must_exist``: see `Folder`. Raises StorageError if the extra for URLs is not
+    installed."""
     if is_url(root):
         from videoload.storage.remote import RemoteStorage  # few processes need it
 
         return RemoteStorage(str(root), file_cache)
-    return Folder(root)
+    return Folder(root, must_exist=must_exist)
 
 
 def copy_name(root: str) -> str:

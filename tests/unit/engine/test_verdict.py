@@ -104,7 +104,8 @@ CASES: dict[str, tuple[Figures, list[WorkerRecord], dict[str, Any], str, list[st
         figures(0.75, stalled_s=12), workers(1), {"storage": RootRecord("/data", "", 38.0)},
         "storage", ["/data"]),
     "... for less than half of the time": (
-        figures(0.75), workers(1), {"storage": RootRecord("/data", "", 37.0)}, "decoding", ["Add"]),
+        figures(0.75), workers(1), {"storage": RootRecord("/data", "", 37.0)}, "decoding",
+        ["37 s", "Add", "!/data"]),
     "slow storage, and hosts that differ": (
         figures(0.75), [*workers(2, core=0.1), *workers(2, "there", 13.3, core=0.2)], {},
         "storage", ["8"]),

@@ -134,6 +134,8 @@ def test_files_of_a_root_that_was_never_there_are_missing(root: Path) -> None:
         with pytest.raises(VideoError) as caught:
             Folder(root / "none").resolve(path)
         assert not isinstance(caught.value, UnreadableError)
+        with pytest.raises(StorageError, match="root/none "):
+            Folder(root / "none", must_exist=True).resolve(path)  # as for a worker
 
 
 def test_bytes_that_cannot_be_read_are_not_the_end_of_a_file(
