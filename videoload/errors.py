@@ -172,6 +172,10 @@ class OneClipError(VideoError):
     """One clip cannot be decoded. Others of the same video may be good."""
 
 
+class ShortVideoError(VideoError):
+    """The video is shorter than a clip, with ``short="drop"``."""
+
+
 class StorageError(VideoloadError):
     """The bucket or web server of a root is unusable or not responding, or a folder is not
     mounted."""
@@ -179,6 +183,20 @@ class StorageError(VideoloadError):
 
 class RewrittenError(StorageError):
     """A file that holds many videos is not the one that they were listed from."""
+
+
+_FAULTS = {  # a subclass before its base
+    WorkersCodeError: Fault.CODE, TransformError: Fault.FUNCTION,
+    RewrittenError: Fault.REWRITTEN, StorageError: Fault.AWAY,
+    ShortVideoError: Fault.SHORT, OneClipError: Fault.CLIP, OtherCopyError: Fault.COPY,
+    UnreadableError: Fault.UNREAD,
+}  # fmt: skip
+
+
+def fault_of(error: Exception) -> Fault:
+    """Return what is to blame if an error was raised while a clip was made."""
+    found = (fault for kind, fault in _FAULTS.items() if isinstance(error, kind))
+    return next(found, Fault.VIDEO)
 
 
 class TooManyBadVideos(VideoloadError):  # noqa: N818 - it names a count, not a kind of error

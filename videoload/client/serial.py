@@ -22,8 +22,7 @@ from videoload.clips.sample_info import SampleInfo, info_type
 from videoload.clips.sample_spec import GivenSpec, SampleSpec, one_clip, with_shape
 from videoload.clips.tasks import FoundT_co, TaskOfFiles
 from videoload.decoding.decoder import Decoder
-from videoload.decoding.drawn import ShortVideoError
-from videoload.errors import OneClipError, SpecError, VideoError, named
+from videoload.errors import SpecError, VideoError, fault_of, named
 from videoload.logs import Log, is_logged
 from videoload.plan.batches import Batch, BatchWithInfo, Clips, Sample, collate, with_digest
 from videoload.plan.options import CheckedOptions, StreamOptions, checked_options, takes_options
@@ -202,10 +201,7 @@ def _batches(
                                 _log.warning("%s has changed since the scan", named(path))
                         taken.append(sample)
                     except VideoError as error:
-                        quarantine.add(
-                            sample.video, error.reason, dropped=isinstance(error, ShortVideoError),
-                            here_only=isinstance(error, OneClipError),
-                        )  # fmt: skip
+                        quarantine.add(sample.video, error.reason, fault_of(error))
                         if quarantine.skips:
                             break
                         sample = quarantine.instead_of(sample)

@@ -17,7 +17,7 @@ from videoload.clips.sample_info import SampleInfo
 from videoload.clips.sample_params import sample_params
 from videoload.clips.sample_spec import SampleSpec
 from videoload.clips.video_info import VideoInfo
-from videoload.errors import OneClipError, VideoError, errors_in, named
+from videoload.errors import OneClipError, ShortVideoError, VideoError, errors_in, named
 from videoload.storage.paths import offsets_of, parts_of
 
 Ordinals = npt.NDArray[np.int64]
@@ -100,10 +100,6 @@ def parts_in(path: str, spec: SampleSpec) -> tuple[dict[str, str], SampleSpec]:
 def in_part(path: str, name: str, part: str) -> AbstractContextManager[None]:
     """Errors of a part are the sample's, with the part named."""
     return errors_in(path, f"part {name!r} ({named(part)})") if name else nullcontext()
-
-
-class ShortVideoError(VideoError):
-    """The video is shorter than a clip, with ``short="drop"``."""
 
 
 @contextmanager

@@ -21,6 +21,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from videoload.catalog.catalog import Catalog
 from videoload.errors import (
     BadVideo,
+    Fault,
     SpecError,
     TooManyBadVideos,
     VideoError,
@@ -84,16 +85,12 @@ class Quarantine:
         """Whether clips of some videos are replaced or left out."""
         return bool(self._avoided)
 
-    def add(
-        self, video: int, reason: str, *, dropped: bool = False, here_only: bool = False
-    ) -> None:
-        """Note that catalog entry ``video`` cannot be decoded.
-
-        ``dropped``: it is too short, with ``short="drop"``. ``here_only``: its other clips may be
-        good. Raises an error if no other video is left to replace it.
-        """
+    def add(self, video: int, reason: str, fault: Fault = Fault.VIDEO) -> None:
+        """Note that catalog entry ``video`` cannot be decoded. Raises an error if no other video is
+        left to replace it."""
+        dropped = fault is Fault.SHORT
         self.reasons.setdefault(video, reason)
-        if not here_only:
+        if fault is not Fault.CLIP:
             self._avoided[video] = self._avoided.get(video, False) or not dropped
         if not dropped and video not in self._bad:
             self._bad.add(video)

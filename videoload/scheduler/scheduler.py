@@ -590,10 +590,7 @@ class Scheduler:
         batch, row, stream = chunk.batch, chunk.rows[at], chunk.stream
         chunk.void_leases()  # a silent worker may respond again
         try:
-            stream.quarantine.add(
-                batch.samples[row].video, reason,
-                dropped=fault is Fault.SHORT, here_only=fault is Fault.CLIP,
-            )  # fmt: skip
+            stream.quarantine.add(batch.samples[row].video, reason, fault)
             if stream.quarantine.skips:
                 batch.left_out.add(row)
                 self._done(chunk.single_out(at))

@@ -15,20 +15,16 @@ import numpy.typing as npt
 from videoload.clips.sample_info import info_type
 from videoload.clips.sample_spec import SampleSpec
 from videoload.decoding.decoder import Decoder
-from videoload.decoding.drawn import ShortVideoError
 from videoload.decoding.one_pass import OnePass
 from videoload.errors import (
-    Fault,
-    OneClipError,
     OtherCopyError,
     RewrittenError,
     StorageError,
     TransformError,
-    UnreadableError,
     VideoError,
     VideoloadError,
     WorkerError,
-    WorkersCodeError,
+    fault_of,
     named,
 )
 from videoload.logs import Log
@@ -189,8 +185,8 @@ def failure(lease: Lease, at: int, error: Exception, file: int = 0) -> Failed:
     """Return the message about a clip that cannot be decoded. ``file``: which file that is, if it
     was found out. Raises WorkerError if the clip may be fine, because this process cannot open
     files any more."""
+    fault = fault_of(error)
     if isinstance(error, TransformError):
-        fault = Fault.CODE if isinstance(error, WorkersCodeError) else Fault.FUNCTION
         return Failed(lease.lease, at, str(error), fault, file)
     if _lacks_descriptors():
         raise WorkerError(
@@ -198,18 +194,10 @@ def failure(lease: Lease, at: int, error: Exception, file: int = 0) -> Failed:
             f"see what a transform leaves open ({error})"
         )
     if isinstance(error, VideoError):
-        faults = {
-            ShortVideoError: Fault.SHORT,
-            OneClipError: Fault.CLIP,
-            OtherCopyError: Fault.COPY,
-            UnreadableError: Fault.UNREAD,
-        }
-        found = [fault for kind, fault in faults.items() if isinstance(error, kind)]
-        fault = found[0] if found else Fault.VIDEO
         return Failed(lease.lease, at, error.reason, fault, file)
     if not isinstance(error, VideoloadError):
         _log.exception("lease %d, clip %r", lease.lease, lease.clips[at].row.path)
-    return Failed(lease.lease, at, f"{type(error).__name__}: {error}", file=file)
+    return Failed(lease.lease, at, f"{type(error).__name__}: {error}", fault, file)
 
 
 def _lacks_descriptors() -> bool:

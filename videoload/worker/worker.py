@@ -33,11 +33,10 @@ from videoload import activity, host, native
 from videoload.activity import Activity
 from videoload.decoding.decoder import Decoder
 from videoload.errors import (
-    Fault,
     ProtocolError,
-    RewrittenError,
     StorageError,
     VideoloadError,
+    fault_of,
     named,
 )
 from videoload.logs import Log, log_to_stderr
@@ -64,10 +63,6 @@ _LOOK_S = 5.0  # ... and so often, the root is looked at
 
 class Stopped(BaseException):
     """A signal was received. Raised between two frames."""
-
-
-def _fault_of(error: StorageError) -> Fault:
-    return Fault.REWRITTEN if isinstance(error, RewrittenError) else Fault.AWAY
 
 
 class _HungUp(BaseException):
@@ -195,7 +190,7 @@ class Worker:
         except StorageError as error:  # not the video's fault: others may read it elsewhere
             self._note_storage(str(error))
             at = 0 if runs is None else runs.at
-            trainer.say(Failed(lease.lease, at, str(error), _fault_of(error)))
+            trainer.say(Failed(lease.lease, at, str(error), fault_of(error)))
         except Exception as error:  # whatever a file can do to a decoder is the file's fault
             if runs is not None:
                 self.counters.failures += 1

@@ -8,7 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from videoload.catalog.catalog import Catalog
-from videoload.errors import BadVideo, SpecError, TooManyBadVideos, VideoError, VideoloadError
+from videoload.errors import (
+    BadVideo,
+    Fault,
+    SpecError,
+    TooManyBadVideos,
+    VideoError,
+    VideoloadError,
+)
 from videoload.plan.batches import Sample
 from videoload.plan.options import CheckedOptions, checked_options
 from videoload.plan.plan import Plan
@@ -24,6 +31,10 @@ def options(**changes: Any) -> CheckedOptions:
 
 def path(video: int) -> str:
     return f"v{video}.avi"
+
+
+def fault_if(dropped: bool) -> Fault:
+    return Fault.SHORT if dropped else Fault.VIDEO
 
 
 def make(videos: int, clips_per_video: int = 1, **changes: Any) -> tuple[Plan, Quarantine]:
@@ -55,7 +66,7 @@ def test_clips_are_replaced_and_the_stream_ends_as_in_a_run_that_finds_each_bad_
     plan, quarantine = make(videos, clips, seed=seed, max_bad=max_bad, **how)
     limit = 0 if on_error == "raise" else max(3, int(max_bad * videos))
     for video in filter(bad.__contains__, known):  # found ahead, in any order
-        quarantine.add(video, "broken", dropped=video in short)
+        quarantine.add(video, "broken", fault_if(video in short))
     met: list[int] = []
     before: list[Sample] = []
     for step in range(2 * len(plan)):
@@ -74,7 +85,7 @@ def test_clips_are_replaced_and_the_stream_ends_as_in_a_run_that_finds_each_bad_
         for planned in quarantine.kept(plan[step]):
             sample = quarantine.replace(planned)
             while sample.video in bad:
-                quarantine.add(sample.video, "broken", dropped=sample.video in short)
+                quarantine.add(sample.video, "broken", fault_if(sample.video in short))
                 if on_error == "skip":
                     break
                 sample = quarantine.replace(sample)
@@ -138,7 +149,7 @@ def test_a_bad_video_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, "videoload.plan.quarantine"):
         quarantine.add(4, "no frame")
         quarantine.add(4, "no frame")
-        quarantine.add(5, "short", dropped=True)
+        quarantine.add(5, "short", Fault.SHORT)
     [message] = caplog.messages
     assert "v4.avi: no frame" in message
 
@@ -159,9 +170,9 @@ def test_if_all_videos_are_bad_or_dropped_the_stream_ends_whatever_max_bad_is(
 ) -> None:
     _, quarantine = make(3, max_bad=1.0)
     for video in (0, 2):
-        quarantine.add(video, "broken", dropped=dropped[video])
+        quarantine.add(video, "broken", fault_if(dropped[video]))
     with pytest.raises(error, match=words):
-        quarantine.add(1, "broken", dropped=dropped[1])
+        quarantine.add(1, "broken", fault_if(dropped[1]))
 
 
 # Videos that also have sound clips
@@ -172,7 +183,7 @@ def test_a_video_that_is_damaged_at_one_place_is_listed_but_not_avoided(on_error
     plan, quarantine = make(10, clips_per_video=3, on_error=on_error)
     samples = [plan[step][0] for step in range(len(plan))]
     bad, instead = samples[4], plan.substitute(samples[4])
-    quarantine.add(bad.video, "torn", here_only=True)
+    quarantine.add(bad.video, "torn", Fault.CLIP)
     assert quarantine.videos == [BadVideo(path(bad.video), "torn")]
     assert quarantine.kept(samples) == [quarantine.replace(sample) for sample in samples] == samples
     assert quarantine.instead_of(bad) == instead
@@ -191,7 +202,7 @@ def test_if_every_clip_fails_the_stream_ends_whatever_max_bad_is() -> None:
 
     def try_them_all() -> None:
         while len(tried) < 1000:
-            quarantine.add(tried[-1].video, "no luck", here_only=True)
+            quarantine.add(tried[-1].video, "no luck", Fault.CLIP)
             tried.append(quarantine.instead_of(tried[-1]))
 
     with pytest.raises(TooManyBadVideos):

@@ -200,7 +200,7 @@ def test_a_skipped_clip_leaves_its_row_empty_unless_it_is_known_from_the_start(k
 def test_a_stream_that_only_skips_hands_over_empty_batches_and_idles() -> None:
     desk = Desk(local("A"), on_error="skip", videos=8)
     for video in range(4):
-        desk.streams[0].quarantine.add(video, "broken", dropped=video == 3)
+        desk.streams[0].quarantine.add(video, "broken", Fault.SHORT if video == 3 else Fault.VIDEO)
     desk.start(steps=range(1, 3))
     assert (desk.owes("A"), desk.steps()) == ([[4, 5, 6, 7]], [])
     desk.answer("A")

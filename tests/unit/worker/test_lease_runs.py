@@ -11,8 +11,14 @@ from tests.support.limits import limited
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.rows import Clip, Video
 from videoload.clips.sample_spec import one_clip
-from videoload.decoding.drawn import ShortVideoError
-from videoload.errors import Fault, TransformError, UnreadableError, VideoError, WorkerError
+from videoload.errors import (
+    Fault,
+    ShortVideoError,
+    TransformError,
+    UnreadableError,
+    VideoError,
+    WorkerError,
+)
 from videoload.wire.messages import Failed, Lease
 from videoload.worker.lease_runs import failure, look_ahead, runs
 
