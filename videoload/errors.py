@@ -89,17 +89,15 @@ def errors_in(path: str, part: str) -> Iterator[None]:
 
 
 class BadVideo(NamedTuple):
-    """A file that could not be decoded, or some of its rows.
+    """A video that could not be decoded.
 
     Attributes:
         path: Relative to the catalog's root.
-        reason: What is wrong with it, in a few words: with the first of its rows.
-        rows: How many rows of the catalog are lost with it so far. Default 1.
+        reason: What is wrong with it, in a few words.
     """
 
     path: str
     reason: str
-    rows: int = 1
 
 
 class Fault(Enum):
@@ -200,31 +198,27 @@ def fault_of(error: Exception) -> Fault:
 
 
 class TooManyBadVideos(VideoloadError):  # noqa: N818 - it names a count, not a kind of error
-    """More rows of the catalog cannot be decoded than ``max_bad`` allows.
+    """More videos cannot be decoded than ``max_bad`` allows.
 
     Attributes:
-        videos: The files with bad rows: tuple of `BadVideo`.
-        limit: How many bad rows are allowed: int.
-        total: How many rows the catalog has: int.
+        videos: The bad videos: tuple of `BadVideo`.
+        limit: How many bad videos are allowed: int.
+        total: How many videos the catalog has: int.
     """
 
     def __init__(self, videos: Sequence[BadVideo], limit: int, total: int) -> None:
         """The message names the first ten.
 
         Args:
-            videos: The files with bad rows.
-            limit: How many bad rows are allowed.
-            total: How many rows the catalog has.
+            videos: The bad videos.
+            limit: How many bad videos are allowed.
+            total: How many videos the catalog has.
         """
-        bad, alone = sum(video.rows for video in videos), all(video.rows == 1 for video in videos)
-        shown = "; ".join(
-            f"{named(path)} ({'' if alone else count(rows, 'row') + ': '}{reason})"
-            for path, reason, rows in videos[:10]
-        )
+        shown = "; ".join(f"{named(video.path)} ({video.reason})" for video in videos[:10])
         more = f"; and {len(videos) - 10} more" if len(videos) > 10 else ""
-        allowed = f"max_bad allows {limit}" if bad > limit else "and none is left"
+        allowed = f"max_bad allows {limit}" if len(videos) > limit else "and none is left"
         super().__init__(
-            f"{bad} of {total} {'videos' if alone else 'rows'} could not be decoded, {allowed}: "
+            f"{len(videos)} of {total} videos could not be decoded, {allowed}: "
             f"{printable(shown)}{more}"
         )
         self.videos = tuple(videos)

@@ -78,8 +78,8 @@ def test_bad_videos_are_named_once_and_replaced_as_in_a_serial_run(
             stream = client.stream(spoiled, CLIP, BATCH, shuffle=True)
             assert digests(stream.batches(epochs=2, info=True)) == expected
         assert stream.stats().bad_videos == tuple(stream.quarantine)
-    assert sorted(bad.path for bad in stream.quarantine) == sorted(BAD)
-    assert all(BAD[bad.path] in bad.reason for bad in stream.quarantine)
+    assert sorted(path for path, _ in stream.quarantine) == sorted(BAD)
+    assert all(BAD[path] in reason for path, reason in stream.quarantine)
     named = Counter(m.split(": ")[0] for m in caplog.messages if m.startswith("bad video "))
     assert named == {f"bad video {path}": 2 for path in BAD}, "once a stream"
 

@@ -228,7 +228,7 @@ def test_a_video_that_kills_its_workers_is_named_and_replaced(
     with Client(workers=2) as client:
         stream = client.stream(catalog, spec, **how)
         got = digests(stream.batches(epochs=2, info=True))
-        [(path, reason, _)] = stream.quarantine
+        [(path, reason)] = stream.quarantine
     assert path == "white.avi"
     assert "killed_on_white" in reason
     # Each of its two clips costs three workers at most.

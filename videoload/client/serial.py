@@ -122,7 +122,7 @@ def decode_serially(
     Raises:
         SpecError: The arguments contradict each other, or the catalog cannot give such clips.
         VideoError: A clip cannot be decoded, with ``on_error="raise"``.
-        TooManyBadVideos: More rows are bad than ``max_bad`` allows; or ``clip.size`` is None and
+        TooManyBadVideos: More videos are bad than ``max_bad`` allows; or ``clip.size`` is None and
             no video of the catalog has a native size.
         StorageError: The videos' folder is missing, empty or not mounted; or their bucket or web
             server is unusable or not responding.

@@ -124,7 +124,7 @@ class Stream(ReadableStream, Generic[C]):
         Raises:
             SpecError: ``start_step`` lies after the end of epoch ``epochs``.
             VideoError: A clip cannot be decoded, with ``on_error="raise"``.
-            TooManyBadVideos: More rows are bad than ``max_bad`` allows.
+            TooManyBadVideos: More videos are bad than ``max_bad`` allows.
             TransformError: The transform cannot be imported, is not allowed, or failed.
             WorkerError: The workers of this host end at their start.
             ClosedError: The client is closed.
@@ -299,8 +299,7 @@ class Stream(ReadableStream, Generic[C]):
 
     @property
     def quarantine(self) -> list[BadVideo]:
-        """The files that could not be decoded so far, each once: `BadVideo` (path, reason,
-        rows)."""
+        """The videos that could not be decoded so far, each once: `BadVideo` (path, reason)."""
         return self.source.state.quarantine.videos
 
     @property

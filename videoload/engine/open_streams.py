@@ -139,6 +139,7 @@ class OpenStream:
         bad = tuple(self.state.quarantine.videos)
         ready = sum(queue.ready for queue in queues)
         stats = self.meter.read(workers, bad, window_s, is_ahead=ready > 0 or not queues)
+        stats = replace(stats, bad_rows=self.state.quarantine.rows)
         if isinstance(self.state.ended, StorageError):  # the figures do not know
             verdict = f"The stream has ended: {self.state.ended}."
             stats = replace(stats, bottleneck="storage", verdict=verdict)
@@ -150,7 +151,7 @@ class OpenStream:
             readers=len(queues),
             ready=ready,
             slots=self.memory.slots,
-            bad=self.state.quarantine.count,
+            bad=len(bad),
             stats=stats,
             totals=self.meter.totals(),
             changed=len(self.changed),

@@ -7,7 +7,7 @@ from dataclasses import replace
 import msgspec
 
 from videoload.engine.stats import ClientRecord, SlowFile, StreamRecord
-from videoload.errors import named
+from videoload.errors import BadVideo, named
 
 WINDOW_S = 10.0  # the figures of a stream and the shares of a worker cover the last seconds
 _WORKERS, MAX_STREAMS, _FILES = 256, 16, 8  # of each at most: 110 kB
@@ -56,7 +56,7 @@ def _shortened(record: StreamRecord) -> StreamRecord:
         stats,
         workers=(),
         bad_videos=tuple(
-            video._replace(path=named(video.path)[-_TEXT:], reason=video.reason[:_TEXT])
+            BadVideo(named(video.path)[-_TEXT:], video.reason[:_TEXT])
             for video in stats.bad_videos[-_FILES:]
         ),
         slowest_files=tuple(

@@ -118,7 +118,7 @@ class StreamStats:
             several threads read, this is their average.
         copied: Batches that were copied because the trainer held nearly all slots.
         workers: The workers connected now, with what they did for this stream.
-        bad_videos: The videos that could not be decoded.
+        bad_videos: The files that could not be decoded, each once.
         verdict: What slows the training down, in plain English, and what would help.
         bottleneck: The same in one word. ``"trainer"``: decoding keeps up. ``"decoding"``: more
             workers would help. ``"storage"``: workers wait for it most of the time, or cannot read
@@ -137,6 +137,8 @@ class StreamStats:
             Default 0.
         frame_store_full_ratio: Share, 0 to 1, of the clips whose videos do not fit into it: they
             are decoded each time. Default 0.
+        bad_rows: Rows of the catalog that could not be decoded: segments or episodes of the
+            ``bad_videos``. Default 0.
     """
 
     batches: int
@@ -156,6 +158,7 @@ class StreamStats:
     slowest_files: tuple[SlowFile, ...] = ()
     frame_store_hit_ratio: float = 0.0
     frame_store_full_ratio: float = 0.0
+    bad_rows: int = 0
 
     def __str__(self) -> str:
         parts = [
@@ -169,7 +172,9 @@ class StreamStats:
         if self.copied:
             parts.append(f"{count(self.copied, 'batch', 'es')} copied")
         if self.bad_videos:
-            parts.append(count(sum(video.rows for video in self.bad_videos), "bad video"))
+            files = len(self.bad_videos)
+            rows = f" ({count(self.bad_rows, 'row')})" if self.bad_rows > files else ""
+            parts.append(count(files, "bad video") + rows)
         return f"{', '.join(parts)}. {self.verdict}"
 
 
@@ -237,12 +242,12 @@ class StreamRecord:
     readers: int
     ready: int  # batches that wait for a reader
     slots: int
-    bad: int  # rows of the catalog
+    bad: int  # files
     stats: StreamStats
     totals: Totals
     changed: int = 0  # files that became others while it ran
     changed_files: tuple[str, ...] = ()  # the last ones of them
-    max_bad: int = 0  # rows; more end the stream
+    max_bad: int = 0  # files; more end the stream
     storage_unavailable_s: float = 0.0  # so long has no worker been able to read the videos
 
 

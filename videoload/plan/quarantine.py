@@ -6,17 +6,18 @@ may also be damaged at one place only, or a function may fail at some draws. Suc
 and counted like any other, but each of its clips is tried.
 
 Where a stream stops follows from its batches alone, too. Clips are decoded ahead, so a video may be
-known to be bad long before a serial run would reach it. Therefore a bad video counts from the
+known to be bad long before a serial run would reach it. Therefore a bad file counts from the
 earliest step at which one of its clips was replaced. The stream stops when it hands over the first
-step up to which too many videos are bad (`due`), not when they are found (`add`).
+step up to which too many files are bad (`due`), not when they are found (`add`).
 
-A video is a row of the catalog. A file may hold many: segments, or the episodes of a robot. It is
-listed and logged as one, but each of its rows counts, as each is a part of the data that is lost.
+A row of the catalog is called a video here. A file may hold many: segments, or the episodes of a
+robot. It is one bad file, and the log and the figures count its bad rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 
 from videoload.catalog.catalog import Catalog
 from videoload.errors import (
@@ -46,8 +47,8 @@ class Quarantine:
     """The bad videos of one stream.
 
     Attributes:
-        limit: How many bad videos the stream survives.
-        count: How many videos are bad.
+        limit: How many bad files the stream survives.
+        rows: How many rows of the catalog are bad.
         skips: A clip that cannot be decoded is left out, and nothing replaces it.
         reasons: Why clips of videos, by catalog index, are not there.
     """
@@ -61,23 +62,24 @@ class Quarantine:
         self._raise = options["on_error"] == "raise"
         self._judges = judges
         self.skips = options["on_error"] == "skip"
-        self.limit = max(_ALWAYS_ALLOWED, int(options["max_bad"] * len(catalog)))
+        self.limit = max(_ALWAYS_ALLOWED, int(options["max_bad"] * catalog.files))
         # Videos, by catalog index, without a clip that can be decoded: True if they are bad, False
         # if they are only dropped as short.
         self._avoided: dict[int, bool] = {}
         self.reasons: dict[int, str] = {}
+        self._reasons: dict[str, str] = {}
         self._bad: set[int] = set()  # catalog indices
-        self._files: dict[str, BadVideo] = {}
-        # Where a clip of each bad video was first replaced: step, row, attempt.
-        self._met: dict[int, tuple[int, int, int]] = {}
+        self._rows: Counter[str] = Counter()  # bad ones of each file
+        # Where a clip of each bad file was first replaced: step, row, attempt.
+        self._met: dict[str, tuple[int, int, int]] = {}
 
     @property
     def videos(self) -> list[BadVideo]:
-        """The files of bad videos, in the order in which they were found. For any thread."""
-        return [*self._files.copy().values()]  # It may grow meanwhile.
+        """The bad videos, in the order in which they were found. May be read in any thread."""
+        return [BadVideo(*bad) for bad in self._reasons.copy().items()]  # It may grow meanwhile.
 
     @property
-    def count(self) -> int:
+    def rows(self) -> int:
         return len(self._bad)
 
     @property
@@ -88,16 +90,17 @@ class Quarantine:
     def add(self, video: int, reason: str, fault: Fault = Fault.VIDEO) -> None:
         """Note that catalog entry ``video`` cannot be decoded. Raises an error if no other video is
         left to replace it."""
-        dropped = fault is Fault.SHORT
+        path, dropped = self._catalog[video].path, fault is Fault.SHORT
         self.reasons.setdefault(video, reason)
         if fault is not Fault.CLIP:
             self._avoided[video] = self._avoided.get(video, False) or not dropped
         if not dropped and video not in self._bad:
             self._bad.add(video)
-            found = _add_row(self._files, self.path_of(video), reason)
+            self._rows[path] += 1
+            self._reasons.setdefault(path, reason)
             # More may be found while the error is on its way. They are not logged.
-            if self._judges and not self._raise and self.count <= self.limit + 1:
-                self._tell(found)
+            if self._judges and not self._raise and len(self._reasons) <= self.limit + 1:
+                self._log_bad(path, self._rows[path], reason)
         if self._exhausted and not self.skips:
             raise self._nothing_left(reason)
 
@@ -113,17 +116,18 @@ class Quarantine:
 
         ``samples`` make up the batch; if it is not ``complete``, they are its first ones.
         """
-        if not self._judges or not (self._avoided or self._bad):
+        if not self._judges or not (self._avoided or self._reasons):
             return None
         for row, attempt, video in self._replaced(step, samples, complete=complete):
             if self._avoided.get(video, True):
-                at = step, row, attempt
-                self._met[video] = min(at, self._met.get(video, at))
+                path, at = self._catalog[video].path, (step, row, attempt)
+                self._met[path] = min(at, self._met.get(path, at))
         limit = 0 if self._raise else self.limit
         if len(self._met) > limit:
-            met = sorted((at, video) for video, at in self._met.items() if at[0] <= step)
-            if len(met) > limit:
-                return self._error(video for _, video in met[: limit + 1])
+            met = sorted((at, path) for path, at in self._met.items() if at[0] <= step)
+            bad = [BadVideo(path, self._reasons[path]) for _, path in met[: limit + 1]]
+            if len(bad) > limit:
+                return VideoError(*bad[0]) if self._raise else self._too_many(bad)
         return self._nothing_left("") if self._exhausted and complete else None
 
     def kept(self, samples: list[Sample]) -> list[Sample]:
@@ -154,34 +158,24 @@ class Quarantine:
         return len(self._avoided) == self._plan.videos
 
     def _nothing_left(self, reason: str) -> VideoloadError:
-        if not self._bad:
+        if not self._reasons:
             total = len(self._catalog)
             return SpecError(f'short="drop" leaves none of {total} videos: {reason}'.rstrip(": "))
-        return self._error_of(self.videos)
+        return VideoError(*self.videos[0]) if self._raise else self._too_many(self.videos)
 
-    def _error(self, videos: Iterable[int]) -> VideoloadError:
-        """Return the error of these bad videos, the first one first."""
-        files: dict[str, BadVideo] = {}
-        for video in videos:
-            _add_row(files, self.path_of(video), self.reasons[video])
-        return self._error_of([*files.values()])
+    def _too_many(self, bad: list[BadVideo]) -> TooManyBadVideos:
+        return TooManyBadVideos(bad, self.limit, self._catalog.files)
 
-    def _error_of(self, bad: list[BadVideo]) -> VideoloadError:
-        if self._raise:
-            return VideoError(bad[0].path, bad[0].reason)
-        return TooManyBadVideos(bad, self.limit, len(self._catalog))
-
-    def _tell(self, found: BadVideo) -> None:
-        """Log a bad video; of more rows of its file, those by which their number has doubled."""
-        path, reason, rows = named(found.path), printable(found.reason), found.rows
+    def _log_bad(self, path: str, rows: int, reason: str) -> None:
+        """Log a bad file; of its further rows, those by which their number has doubled."""
         if rows == 1:
             instead = "its clips are left out" if self.skips else "other clips replace it"
-            told = is_logged(len(self._files), _LOGGED)
+            is_due = is_logged(len(self._reasons), _LOGGED)
         else:
-            instead = f"{rows} of its rows are lost"
-            told = is_logged(rows, 1)
-        if told:
-            _log.warning("bad video %s: %s; %s", path, reason, instead)
+            instead = f"{rows} rows of this file are lost by now"
+            is_due = is_logged(rows, 1)
+        if is_due:
+            _log.warning("bad video %s: %s; %s", named(path), printable(reason), instead)
 
     def _replaced(
         self, step: int, samples: Sequence[Sample], *, complete: bool
@@ -200,13 +194,6 @@ class Quarantine:
                 while at.substitution < end.substitution:
                     yield row, at.substitution, at.video
                     at = self._plan.substitute(at)  # noqa: PLW2901 - along the chain
-
-
-def _add_row(files: dict[str, BadVideo], path: str, reason: str) -> BadVideo:
-    """Count one more bad row of the file, and return its entry, which has its first reason."""
-    found = files.get(path, BadVideo(path, reason, 0))
-    files[path] = found = found._replace(rows=found.rows + 1)
-    return found
 
 
 def _row(sample: Sample) -> tuple[int, int]:

@@ -127,7 +127,7 @@ def run(
             f"The workers store the frames that they scaled: {stats.frame_store_hit_ratio:.0%} of "
             "the clips needed no decoding. In your training: Client(frame_store=DIR)"
         )
-        for path, reason, _ in stream.quarantine + held_back.quarantine:
+        for path, reason in stream.quarantine + held_back.quarantine:
             console.print(f"{named(path)}: {printable(reason)}; others replaced it", markup=False)
         if output is not None:
             console.print(f"the videos are in {output}", markup=False)

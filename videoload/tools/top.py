@@ -134,7 +134,8 @@ def _stream(record: StreamRecord) -> list[Text]:
     if not record.readers:
         facts.append("no reader")
     if record.bad:
-        facts.append(f"{record.bad} bad")
+        rows = f" ({stats.bad_rows} rows)" if stats.bad_rows > record.bad else ""
+        facts.append(f"{record.bad} bad{rows}")
     return [
         Text.assemble((f"stream {record.stream}", "bold"), f"  {printable(record.what)}"),
         Text(", ".join(facts)),
@@ -168,8 +169,7 @@ def _files(record: ClientRecord) -> list[RenderableType]:
             for stream in record.streams for file in stream.stats.slowest_files[:4]
         ]),
         ("bad videos", [
-            (bad.path, bad.reason + f"; {bad.rows} rows" * (bad.rows > 1))
-            for stream in record.streams for bad in stream.stats.bad_videos
+            bad for stream in record.streams for bad in stream.stats.bad_videos
         ]),
     ):  # fmt: skip
         if rows:

@@ -114,34 +114,26 @@ def test_clips_are_replaced_and_the_stream_ends_as_in_a_run_that_finds_each_bad_
     assert not {video.path for video in quarantine.videos} & {path(video) for video in short}
 
 
-def test_a_file_is_listed_once_and_each_of_its_rows_counts(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    chosen = options(shuffle=False, max_bad=0.05)
-    plan = Plan(200, 1, chosen)  # 4 files with 50 segments or episodes each
-    starts = [10 * at for _ in range(4) for at in range(50)]
+def test_files_are_counted_not_segments() -> None:
+    chosen = options(shuffle=False)
+    plan = Plan(3000, 1, chosen)  # 30 files with 100 segments each.
+    starts = [10 * at for _ in range(30) for at in range(100)]
     catalog = Catalog(
-        [path(row // 50) for row in range(200)], starts=starts, ends=[at + 10 for at in starts]
+        [path(row // 100) for row in range(3000)], starts=starts, ends=[at + 10 for at in starts]
     )
     quarantine = Quarantine(catalog, plan, chosen)
 
-    def bad_row(row: int) -> VideoloadError | None:
-        quarantine.add(row, f"broken at {row}")
-        return quarantine.due(row, [quarantine.replace(plan[row][0])])
+    def bad_file(file: int) -> VideoloadError | None:
+        for entry in range(100 * file, 100 * file + 100):
+            quarantine.add(entry, f"broken at {entry}")
+        return quarantine.due(100 * file, [quarantine.replace(plan[100 * file][0])])
 
-    with caplog.at_level(logging.WARNING, "videoload.plan.quarantine"):
-        assert [bad_row(row) for row in (7, 48, 49, *range(100, 107))] == [None] * 10
-    quarantine.add(106, "broken at 106")
-    found = [BadVideo(path(0), "broken at 7", 3), BadVideo(path(2), "broken at 100", 7)]
-    assert (quarantine.videos, quarantine.count) == (found, 10)
-    assert [text.split(": ")[0].split()[-1] for text in caplog.messages] == [path(0)] * 2 + [
-        path(2)
-    ] * 3  # its first row, its second, and its fourth
-    error = bad_row(107)
+    assert [bad_file(file) for file in (2, 0, 1)] == [None] * 3
+    assert quarantine.videos == [BadVideo(path(n), f"broken at {100 * n}") for n in (2, 0, 1)]
+    error = bad_file(3)
     assert isinstance(error, TooManyBadVideos)
-    assert error.videos == (found[0], found[1]._replace(rows=8))
-    for words in ("11 of 200 rows", "max_bad allows 10", f"{path(2)} (8 rows: broken at 100)"):
-        assert words in str(error)
+    assert "4 of 30" in str(error)
+    assert quarantine.rows == 400
 
 
 def test_a_bad_video_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
@@ -152,6 +144,22 @@ def test_a_bad_video_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
         quarantine.add(5, "short", Fault.SHORT)
     [message] = caplog.messages
     assert "v4.avi: no frame" in message
+
+
+def test_further_bad_rows_of_a_file_are_logged_as_their_number_doubles(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Episodes of a robot share a file: one bad file may be most of the data."""
+    chosen = options(shuffle=False)
+    starts = [10 * at for at in range(8)]
+    catalog = Catalog(["robot.mp4"] * 8, starts=starts, ends=[at + 10 for at in starts])
+    quarantine = Quarantine(catalog, Plan(8, 1, chosen), chosen)
+    with caplog.at_level(logging.WARNING, "videoload.plan.quarantine"):
+        for row in range(5):
+            quarantine.add(row, "no frame")
+    assert len(caplog.messages) == 3
+    assert [" 2 rows" in caplog.messages[1], " 4 rows" in caplog.messages[2]] == [True, True]
+    assert (quarantine.videos, quarantine.rows) == ([BadVideo("robot.mp4", "no frame")], 5)
 
 
 # The other modes
