@@ -35,6 +35,7 @@ PARTS = {
     "shards": Part("shards", 4),
     "scaling": Part("scaling", 1),
     "store": Part("epochs --work many --json benchmark-results/epochs.json", 12),
+    "slow-step": Part("epochs --work many --way frames --epochs 1 --loop --step-ms 20", 1),
     "exam": Part("exam", 30),
     "faults": Part("faults.__main__", 11),
 }

@@ -26,10 +26,11 @@ def columns(epochs: int, shown: Sequence[int]) -> dict[str, str]:
     """The columns of the table of so many epochs, of which some are shown."""
     rates = [f"clips/s in epoch {shown[0]}", *map(str, shown[1:])]
     sums = [f"CPU s of {shown[0]} epoch", *(f"{number} epochs" for number in shown[1:])]
+    later = {f"{epochs // 2 + 1} to {epochs}": "{later_clips_per_s:,.0f}"} if epochs > 1 else {}
     return {
         "": "{name}",
         **{head: f"{{clips_per_s[{n}]:,.0f}}" for head, n in zip(rates, shown, strict=True)},
-        f"{epochs // 2 + 1} to {epochs}": "{later_clips_per_s:,.0f}",
+        **later,
         **{head: f"{{cpu_s[{n}]:,.1f}}" for head, n in zip(sums, shown, strict=True)},
         "disk": "{kept_gb:.2f} GB",
     }
