@@ -27,8 +27,8 @@ PARTS = {
     "codecs": Part(
         "compare --work h264 --work hmdb --work set --out benchmark-results/codecs "
         "--loader limit --loader 'videoload without TensorFlow' --loader 'videoload' "
-        "--loader 'videoload tcp' --loader 'DataLoader pyav' --loader 'DataLoader torchcodec'",
-        14,
+        "--loader 'DataLoader pyav' --loader 'DataLoader torchcodec'",
+        12,
     ),
     "robots": Part("robots", 9),
     "gop250": Part("epochs --work gop250 --way aligned --epochs 10", 3),
