@@ -78,7 +78,7 @@ def _line(loader: str, rows: list[Row], limits: dict[int, float]) -> dict[str, s
         found |= {"from": f"{min(rates):.1f}", "to": f"{max(rates):.1f}"}
         found["first s"] = f"{median(row.first_batch_s for row in timed):.2f}"
         found["MB"] = f"{median(row.memory for row in timed) / 1e6:.0f}"
-        found["page"] = f"{page}, {cpu_ms:.3g} ms"
+        found["page"] = f"{page}, {cpu_ms:.3g}"
     return found
 
 
