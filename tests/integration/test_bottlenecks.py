@@ -89,6 +89,9 @@ def test_a_trainer_without_workers_is_told_so_while_it_waits(
         stalled = stream.stats(window_s=0.2)
         assert stalled.clips == 0
         assert "No worker" in stream.stats().verdict
+        wait_until(lambda: "for 2 s" in stream.stats().verdict, 30 * SECOND)
+        programs.worker(client.endpoints[0], videos.root)
+        wait_until(lambda: "o worker was connected" in stream.stats().verdict, 30 * SECOND)
     thread.join(30 * SECOND)
     assert not thread.is_alive()
     # Nobody waits any more, so nothing is added to the waiting.

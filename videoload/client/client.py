@@ -406,8 +406,10 @@ class Client:
             root=root,
             local_only=local_only,
         )
-        look, lost = partial(self._engine.storage_of, root), self._engine.membership.lost
-        meter = Meter(lambda video: catalog[video].path, look, function, lost)
+        look, membership = partial(self._engine.storage_of, root), self._engine.membership
+        meter = Meter(
+            lambda video: catalog[video].path, look, function, membership.lost, membership.alone_s
+        )
         return OpenStream(
             state, catalog, task, memory, storage, meter, code,
             slots_for=slots_for if slots is None else lambda workers: 0,

@@ -53,6 +53,7 @@ _PEERS_KEPT = 4096  # remote workers that are remembered, to recognise one that 
 SAID = 300  # characters of a worker's message that are passed on
 _ALONE_S = 5.0  # without a worker while a consumer waits: warn
 _REMIND_S = 60.0
+_GAPS = 16  # times without a worker that are remembered
 _LOOK_S = 1.0
 _LATELY_S, _DEATHS = 120.0, 4096  # deaths of workers that are reported, for so long
 _COMINGS = 32  # workers that join at once, each in a line
@@ -237,6 +238,8 @@ class Membership:
     refused_lately: LRUCache[str, str] = field(default_factory=lambda: LRUCache(_REFUSED))
     _changed: threading.Condition = field(default_factory=threading.Condition)
     _warn_alone_at: float | None = None
+    _gaps: deque[tuple[float, float]] = field(default_factory=lambda: deque(maxlen=_GAPS))
+    _in_gap: bool = False
     _silent: set[str] = field(default_factory=set)  # hosts
     _deaths: deque[tuple[float, str, Peer]] = field(default_factory=lambda: deque(maxlen=_DEATHS))
 
@@ -286,6 +289,10 @@ class Membership:
             for host, lost in hosts.items()
             if lost > here[host]
         )
+
+    def alone_s(self, since: float) -> float:
+        """Return for how long a stream was read and no worker was connected, since then."""
+        return sum(max(0.0, end - max(begin, since)) for begin, end in list(self._gaps))
 
     def _by_host(self) -> tuple[Counter[str], Counter[str]]:
         """Return how many workers of each host are connected, and how many have been unresponsive
@@ -412,6 +419,13 @@ class Membership:
             who = f"{host}: {count(silent[host], 'worker')}"
             self.warnings.add(f"{who} silent for too long, no longer counted", now)
         self._silent = {*silent}
+        if here or not is_read or self.supervisor.pids():  # those children will connect
+            self._in_gap = False
+        elif self._in_gap:
+            self._gaps[-1] = (self._gaps[-1][0], now)
+        else:
+            self._gaps.append((now, now))
+            self._in_gap = True
         if here or not is_read:
             self._warn_alone_at = None
         elif self._warn_alone_at is None:

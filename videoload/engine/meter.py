@@ -39,12 +39,13 @@ class Meter:
         self, path: Callable[[int], str] = str,
         storage: Callable[[float], RootRecord] = lambda since: RESPONDS,
         function: str = "", lost: Callable[[], str] = str,
+        alone: Callable[[float], float] = lambda since: 0.0,
     ) -> None:  # fmt: skip
         """``path`` gives the path of a video. ``storage`` returns what is known of the root since a
-        time, and ``lost`` which workers died or are unresponsive. ``function`` is the name of the
-        user's."""
+        time, and ``lost`` which workers died or are unresponsive, and ``alone`` for how long no
+        worker was connected since a time. ``function`` is the name of the user's."""
         self.copied = 0
-        self._path, self._storage, self._lost = path, storage, lost
+        self._path, self._storage, self._lost, self._alone = path, storage, lost, alone
         self._function = function
         self._lock = threading.RLock()  # a signal handler may read statistics
         self._taken: deque[Taken] = deque(maxlen=_REMEMBERED)
@@ -150,10 +151,11 @@ class Meter:
         found, measured, works = self._measure(workers, window_s)
         with self._lock:
             batches, clips, files = self._batches, self._clips, self._files.slowest()
+        since = time.monotonic() - window_s
         verdict = judge(
-            found, measured, cores=cores(), own_host=platform.node(),
-            storage=self._storage(time.monotonic() - window_s), function=self._function,
-            lost=self._lost(), is_ahead=is_ahead,
+            found, measured, cores=cores(), own_host=platform.node(), storage=self._storage(since),
+            function=self._function, lost=self._lost(), alone_s=self._alone(since),
+            is_ahead=is_ahead,
         )  # fmt: skip
         if window_s < math.inf:
             batches, clips = found.batches, found.clips

@@ -58,12 +58,12 @@ class Verdict:
 def judge(
     found: Figures, workers: Sequence[WorkerRecord], *, cores: int,
     own_host: str = "", storage: RootRecord = RESPONDS, function: str = "", lost: str = "",
-    is_ahead: bool = True,
+    alone_s: float = 0.0, is_ahead: bool = True,
 ) -> Verdict:  # fmt: skip
     """Return the verdict on the figures. ``cores`` are the cores of ``own_host`` that workers may
     use. ``storage``: the root of the videos. ``function``: the user's transform. ``lost``: the
-    workers that died or are silent, by host. ``is_ahead``: a batch is ready
-    before it is requested."""
+    workers that died or are silent, by host. ``alone_s``: for how long no worker was connected.
+    ``is_ahead``: a batch is ready before it is requested."""
     works = total(worker.work for worker in workers)
     utilisation = works.busy_s / works.passed_s if works.passed_s > 0 else 0.0
     computes = found.step_s >= _COMPUTES_S
@@ -98,6 +98,11 @@ def judge(
         waits += f", {storage.unread_s:.0f} s of it as no worker could read the videos"
     if not workers:
         return verdict("workers", f"{waits}.", "No worker is connected.")
+    if alone_s > waited_s / 2:
+        none = f"No worker was connected for {alone_s:.0f} s."
+        return verdict("workers", f"{waits}.", none)
+    if alone_s > _KEEPS_UP * waited_s:
+        waits += f", {alone_s:.0f} s of it as no worker was connected"
     if stalls:
         none = f"{_are(len(workers))} connected, but none delivers."
         return verdict("workers", f"{waits}.", none)
@@ -108,10 +113,11 @@ def judge(
             "In training, one call for all epochs, batches(epochs=...), waits for them once; "
             "validation waits in each pass.",
         )  # fmt: skip
-    if full_link := _full_link(workers):
+    if full_link := _full_link(workers, own_host):
         return verdict("network", f"{waits}{_steps(found)}.", full_link)
     waited = _waited_for_storage(works)
-    if utilisation < _IDLE and waited <= _STORAGE:
+    occupied_s = works.busy_s + sum(_wire_without_core_s(worker.work) for worker in workers)
+    if occupied_s < _IDLE * works.passed_s and waited <= _STORAGE:
         return verdict(
             "workers", f"{waits}{_steps(found)}.",
             f"Workers are busy only {utilisation:.0%} of the time, so more of them would not help. "
@@ -187,16 +193,24 @@ def _is_short_of_cores(work: Work) -> bool:
     return _wants_core(work) and work.no_core_s > _NO_CORE * (work.core_s + work.no_core_s)
 
 
-def _full_link(workers: Sequence[WorkerRecord]) -> str:
+def _wire_without_core_s(work: Work) -> float:
+    """Return how long a worker that is short of cores waited for the network: until a core sent its
+    messages and took its leases, and so for a core."""
+    return work.wire_s if _is_short_of_cores(work) else 0.0
+
+
+def _full_link(workers: Sequence[WorkerRecord], own_host: str) -> str:
     """Return which network link is full: that of one host, if the others do not wait, or else the
-    trainer's. "" if none is."""
+    trainer's. "" if none is: workers of the trainer's host use none."""
     remote: dict[str, list[Work]] = defaultdict(list)
     for worker in workers:
-        if not worker.is_child:
+        if not worker.is_child and worker.host != own_host:
             remote[worker.host].append(worker.work)
     works = {host: total(there) for host, there in remote.items()}
     waiting = [
-        host for host, work in works.items() if work.wire_s > _LINK * (work.busy_s + work.wire_s)
+        host
+        for host, work in works.items()
+        if work.wire_s - _wire_without_core_s(work) > _LINK * (work.busy_s + work.wire_s)
     ]
     if not waiting:
         return ""

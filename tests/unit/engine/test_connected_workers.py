@@ -1,6 +1,7 @@
 """Workers that connect, fall silent, say goodbye and hang up, as the I/O thread sees them."""
 
 import logging
+import math
 import socket
 import threading
 import time
@@ -62,6 +63,20 @@ def test_a_worker_whose_goodbye_is_read_after_its_connection_ended_did_not_die(
 
 def assert_set(event: threading.Event) -> None:
     assert event.wait(30 * SECOND)
+
+
+def test_the_time_without_a_worker_counts_while_a_stream_is_read(engine: Engine) -> None:
+    alone_s = engine.membership.alone_s
+    stream, [endpoint] = open_stream(), engine.start()
+    add(engine, stream)
+    with worker(endpoint):
+        begin(engine, stream)
+    wait_until(lambda: alone_s(-math.inf) > 0.5, 30 * SECOND)
+    with worker(endpoint):
+        began, before = time.monotonic(), alone_s(-math.inf)
+        engine.ask(lambda: None, 30 * SECOND)
+        assert alone_s(began) == 0.0
+        assert alone_s(-math.inf) == before
 
 
 def test_workers_that_come_and_leave_without_end_fill_no_log(

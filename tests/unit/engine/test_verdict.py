@@ -106,6 +106,12 @@ CASES: dict[str, tuple[Figures, list[WorkerRecord], dict[str, Any], str, list[st
     "... for less than half of the time": (
         figures(0.75), workers(1), {"storage": RootRecord("/data", "", 37.0)}, "decoding",
         ["37 s", "Add", "!/data"]),
+    "no worker was connected": (
+        figures(0.75), workers(1), {"alone_s": 38.0}, "workers", ["75%", "38 s", "!Add "]),
+    "... for less than half of that time": (
+        figures(0.75), workers(1), {"alone_s": 37.0}, "decoding", ["37 s", "Add"]),
+    "... and is not yet": (
+        figures(0.75), [], {"alone_s": 38.0}, "workers", ["75%", "!38 s"]),
     "slow storage, and hosts that differ": (
         figures(0.75), [*workers(2, core=0.1), *workers(2, "there", 13.3, core=0.2)], {},
         "storage", ["8"]),
@@ -127,6 +133,13 @@ CASES: dict[str, tuple[Figures, list[WorkerRecord], dict[str, Any], str, list[st
     "many, and no link": (
         figures(0.4), [*workers(1), *workers(20, "far", 10.0, busy=0.2)], {},
         "workers", ["24%"]),
+    "workers of this host have no link": (
+        figures(0.4), workers(2, "own", busy=0.3, wire=0.3), {"own_host": "own"}, "workers",
+        ["30%", "!link"]),
+    "workers that wait for a core, not for a link": (
+        figures(0.4), [w for n in range(4) for w in workers(
+            1, f"h{n}", 4.0, busy=0.3, core=0.4, no_core=0.6, wire=0.5)], {}, "decoding",
+        ["cores", "h0", "h3", "!link", "!slots="]),
     "a slow host": (
         figures(0.4), [*workers(2), *workers(2, "there", 13.3)], {}, "decoding", []),
     # idle workers, first batches, the user's function
