@@ -80,8 +80,7 @@ def test_an_object_is_asked_for_again_and_read_in_parts(name: str) -> None:
 
     with server(answer) as url:
         assert read_small(url, name, MOST) == body
-    assert asked[0] == asked[1], "the answer that failed"
-    assert len({*asked}) > 1
+    assert len(asked) == 3
 
 
 @pytest.mark.parametrize("size", [1 << 50, MOST + 1])
