@@ -63,7 +63,10 @@ def cells_in(
             if not isinstance(values, dict):
                 raise CatalogError(f"{path} is not a JSON object")
             named = ((f"{field}:{key}", value) for key, value in values.items())
-            found |= {name: value for name, value in named if name in columns}
+            # Null and an empty list are a value that is missing.
+            found |= {
+                name: cell for name, cell in named if name in columns and cell not in (None, [])
+            }
     except ValueError as error:
         if isinstance(error, CatalogError):
             raise

@@ -183,6 +183,8 @@ class _TableReader:
                 f"{self._rows.source} has no column {name!r} for {keyword}="
                 f"{_did_you_mean(name, self._rows.columns)}: its columns are "
                 f"{', '.join(self._rows.columns)[:400]}"
+                + ". Files beside the videos are read by from_folder and from_shards"
+                * (":" in name)
             )
         self._used.add(name)
         return self._rows.columns[name]

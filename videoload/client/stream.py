@@ -232,7 +232,8 @@ class Stream(ReadableStream, Generic[C]):
 
         The number of ranks may be another one, where ranks times ``batch_size`` is the same: each
         step has the same samples, shared out again. That needs ``drop_remainder``, a ``batch_size``
-        that the crops of a clip divide, and neither a mixture nor ``balance="class"``.
+        that the crops of a clip divide, and no mixture, ``balance="class"`` or
+        ``batch_frames``.
 
         Args:
             state: What `state_dict` returned, on any rank of a stream of the same arguments.

@@ -65,8 +65,8 @@ def counted(
 ) -> Catalog:
     """Return the catalog, with what `count_windows` gives of each video if it does not follow from
     its frame counts, and with the sizes of its frames if they decide and it does not have them. A
-    video that cannot be read counts as one window, or one frame, of a square: the stream will name
-    it."""
+    video that cannot be read counts as one window, or one clip of the smallest bucket, of a square:
+    the stream will name it."""
     decide, sized = _do_lengths_decide(spec, buckets), has_sizes(spec)
     if not decide and not sized:
         return catalog
@@ -78,7 +78,8 @@ def counted(
     if (suffice or not decide) and not (sized and unknown):
         return catalog
     counts = np.ones((2 + 2 * len(spec.clips), len(catalog)), np.int64)
-    counts[:2] = [[1], [0]] if decide else -1  # -1: not known
+    unread = buckets[0] if buckets is not None and leader.short == "cut" else 1
+    counts[:2] = [[unread], [0]] if decide else -1  # -1: not known
     for row, found in read(Count(spec if decide else one_frame(spec)), file_rows(catalog)):
         if isinstance(found, VideoError):
             continue
@@ -147,10 +148,14 @@ def warnings_of(
         if spec.short != "cut":
             found += padding.warnings_of(lengths, buckets)
         elif len(out := np.flatnonzero(lengths < buckets[0])):
-            some = ", ".join(named(catalog.paths[row]) for row in out[:_NAMED].tolist())
+            some = ", ".join(
+                f"{named(catalog.paths[row])} ({lengths[row]})" for row in out[:_NAMED].tolist()
+            )
             found.append(
-                f"{len(out)} of {len(catalog)} rows are left out, as they fill no bucket: {some}"
-                + (", ..." if len(out) > _NAMED else "")
+                f"{len(out)} of {len(catalog)} rows are left out, as they have fewer frames than "
+                f"the smallest bucket, {buckets[0]}: {some}"
+                + ", ..." * (len(out) > _NAMED)
+                + f'. A bucket of {lengths[out].min()} or short="hold" would keep them all'
             )
     moves = spec.flip or spec.crop in MOVED_CROPS
     if moves and (names := targets.look_like_marks(catalog.targets)):

@@ -83,6 +83,18 @@ def test_a_field_that_is_missing_is_named_and_one_that_all_lack_refused(
             Catalog.from_folder(tmp_path, label=None, targets=TOLD)
 
 
+@pytest.mark.parametrize("empty", ["null", "[]"])
+def test_a_caption_that_is_empty_is_missing(
+    empty: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    beside(tmp_path, "a", ["snow", "it snows"])
+    beside(tmp_path, "b", "a cat")
+    (tmp_path / "b.json").write_text(f'{{"caption": {empty}}}')
+    with caplog.at_level(logging.WARNING):
+        Catalog.from_folder(tmp_path, label=None, targets="json:caption")
+    assert "1 of 2 videos have no 'json:caption'" in caplog.text
+
+
 def test_fields_beside_a_member_of_an_archive_are_read_there(tmp_path: Path) -> None:
     shard(tmp_path / "t.tar", a__mp4="v", a__json='{"caption": "snow"}', a__txt="t")
     catalog: Any = Catalog.from_folder(tmp_path, label=None, targets=TOLD)

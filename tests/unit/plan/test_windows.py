@@ -72,6 +72,9 @@ def test_frames_of_clips_of_any_length_are_counted_where_the_catalog_does_not_te
     assert windows_of(some, by_frames, range(2))[0].tolist() == [1, 1]
     (_, asked), _ = read.asked
     assert asked == Count(by_time)
+    cut = replace(by_time, short="cut")
+    known_cut = counted(videos, one_clip(cut), read, (2, 8))
+    assert windows_of(known_cut, cut, range(3))[0].tolist() == [2, 1, 2], "the stream names v0.avi"
     options = checked_options(2, buckets=buckets)
     mine, other = (Identity.of(each, one_clip(by_time), options) for each in (known, videos))
     assert mine.difference(other.settings).startswith("lengths: ")
