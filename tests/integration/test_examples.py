@@ -153,6 +153,7 @@ def test_a_training_killed_wherever_keeps_its_best_model_and_validates_each_epoc
     ((first, kept),) = best().items()
     assert first != "best--1.keras"
     (run / first).rename(run / "best-2.000000.keras")  # no later epoch is as good
+    (run / "best--1.keras").write_bytes(b"a model that a killed process did not delete")
     again = start()
     assert again.wait(200 * SECOND) == 0, again.err
     assert re.search(r"accuracy \d+", again.out)

@@ -132,10 +132,12 @@ def test_the_command_writes_the_same(
     catalog: vl.Catalog, programs: Programs, tmp_path: Path
 ) -> None:
     (tmp_path / "mine.py").write_text("from benchmarks.numbered import read_numbers as read")
+    classes = [f"{number} class {number}" for number in range(1, 9)]
+    (tmp_path / "classInd.txt").write_text("\n".join(classes))
     done = programs.videoload(
         "extract", str(Path(str(catalog.root)) / "all.csv"), "out", "--model", "mine:read",
         "--clip", "frames=8, stride=2, hop=4, size=(64, 64)", "--workers", "1", "--csv",
-        "--name", "numbers", cwd=tmp_path,
+        "--name", "numbers", "--classes", "classInd.txt", cwd=tmp_path,
     )  # fmt: skip
     assert done.wait(60 * SECOND) == 1, done.err  # a file cannot be decoded
     assert "3 of 4 files" in done.out
@@ -145,6 +147,7 @@ def test_the_command_writes_the_same(
         check(name, np.load(tmp_path / f"out/{name}.npy"), *times.T)
         lines = (tmp_path / f"out/{name}.csv").read_text().splitlines()
         assert len(lines) == 1 + windows(FRAMES[name][0])
+        assert ",class " in lines[1]
 
 
 @pytest.mark.slow

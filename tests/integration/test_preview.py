@@ -48,6 +48,32 @@ def test_the_command_and_a_stream_draw_the_batches_of_a_serial_decode(
     assert pixels(tmp_path / "command.png") == expected
 
 
+@pytest.mark.parametrize(
+    ("shape", "across", "factor"),
+    [((4, 40, 30), 90, "3 times"), ((4, 95, 30), 60, "2 times"), ((4, 96, 30), 30, ""),
+     ((16, 40, 200), 200, ""), ((16, 40, 300), 150, "1/2")],
+)  # fmt: skip
+def test_small_frames_are_enlarged_and_wide_rows_are_scaled_down(
+    shape: tuple[int, int, int], across: int, factor: str
+) -> None:
+    clip = np.full((*shape, 3), (0, 200, 0), np.uint8)
+    boxes = np.array([[[4, 4, 10, 12]]], np.float32)
+    row = contact_sheet.SheetRow(clip, "jump", "a.avi", tuple(range(shape[0])), "step 0", (boxes,))
+    head = contact_sheet.title([row], one_clip(CLIP))
+    assert (factor in head) if factor else ("times" not in head)
+    bare, drawn = (
+        np.asarray(contact_sheet.sheet([each], head))
+        for each in (row._replace(marks=()), row)
+    )  # fmt: skip
+    green = (bare == (0, 200, 0)).all(axis=2)
+    assert green.any(axis=0).sum() == shape[0] * across
+    down, right = np.nonzero((drawn == (255, 60, 60)).all(axis=2))
+    scale = across / shape[2]
+    tops, lefts = np.nonzero(green)
+    assert (down.min() - tops.min(), right.min() - lefts.min()) == (4 * scale, 4 * scale)
+    assert down.max() - down.min() + 1 == 8 * scale
+
+
 def test_a_function_that_fails_in_the_command_is_one_line(
     videos: Videos, programs: Programs, tmp_path: Path
 ) -> None:

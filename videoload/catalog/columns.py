@@ -16,11 +16,10 @@ from typing import Any
 
 from videoload.clips.rows import MAX_PATHS
 from videoload.errors import CatalogError
-from videoload.storage.paths import joined, pieces_of
-from videoload.storage.shards import SUFFIXES as ARCHIVES
+from videoload.storage.paths import ARCHIVES, joined, pieces_of
 
 PathLike = str | os.PathLike[str]
-ClassNames = PathLike | Sequence[str]  # a classInd.txt, or the names themselves
+ClassNames = PathLike | Sequence[str]  # a file (see `class_names`), or the names themselves
 
 # Folders of file systems, network storages and archivers. As classes, they would move the number of
 # each class behind them.
@@ -81,19 +80,20 @@ def look_alike(names: Iterable[str]) -> str:
 
 
 def class_names(classes: ClassNames) -> tuple[str, ...]:
-    """Return the names themselves, or the names in a classInd.txt (lines ``3 Class``, each number
-    once). Raises CatalogError."""
+    """Return the names themselves, or the names in a file: of a classInd.txt (lines ``3 Class``,
+    each number once), or one a line. Raises CatalogError."""
     if not isinstance(classes, str | os.PathLike):
         return checked_names(classes, "classes")
+    lines = {n: text.strip() for n, text in enumerate(text_lines(classes), 1) if text.strip()}
+    of_lines = {n: (*text.split(None, 1), "")[:2] for n, text in lines.items()}
+    if not any(name and is_number(number) for number, name in of_lines.values()):
+        return checked_names([*lines.values()], str(classes))
     names: dict[int, str] = {}
-    for line, text in enumerate(text_lines(classes), 1):
-        number, name = (*text.strip().split(None, 1), "", "")[:2]
-        if not number:
-            continue
+    for line, (number, name) in of_lines.items():
         if not name or not is_number(number) or int(number) in names:
             raise CatalogError(
                 f"{classes}, line {line}: expected a new number and a name, like '3 Archery', "
-                f"not {text.strip()!r}"
+                f"not {lines[line]!r}"
             )
         names[int(number)] = name
     if wrong := set(names) ^ set(range(1, len(names) + 1)):

@@ -34,9 +34,9 @@ from videoload.storage.cache_directories import cache_folder
 from videoload.storage.dataset_index import DatasetIndex
 from videoload.storage.files import Storage, retry_if_replaced
 from videoload.storage.kept_rows import KeptRows
+from videoload.storage.paths import ARCHIVES
 from videoload.storage.roots import files_below, folders_in, is_url, open_storage, pinned_url
 from videoload.storage.shards import PLACE
-from videoload.storage.shards import SUFFIXES as ARCHIVES
 from videoload.versions import index_software
 
 SUFFIXES = (  # of videos

@@ -1,14 +1,16 @@
 """Draw contact sheets of batches: each clip is a row of its frames. A sample of several files has a
 row for each part that is a clip.
 
-It shows the pixels of the batch one to one. Rows that are wider than a screen are scaled down, by
-an integer, and the title states it. Points and boxes among the targets are drawn into it.
+It shows the pixels of the batch one to one. Rows that are wider than a screen are scaled down, and
+small frames up, by an integer, and the title states it. Points and boxes among the targets are
+drawn into it.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
+from fractions import Fraction
 from functools import cache
 from pathlib import Path
 from textwrap import wrap
@@ -40,6 +42,7 @@ _COLORS = [
     (255, 60, 60), (60, 220, 60), (80, 140, 255), (255, 220, 0), (255, 0, 255), (0, 230, 230),
 ]  # fmt: skip
 _WIDEST = 4096  # If the frames of a row are wider, they are scaled down.
+_LOWEST = 96  # If all frames are lower, they are scaled up.
 
 Floats = npt.NDArray[np.float32]
 
@@ -206,7 +209,8 @@ def title(rows: Sequence[SheetRow], spec: SampleSpec) -> str:
         parts = [f"{count(len(rows), 'clip')} of {several}{count(max(lengths), 'frame')}"]
         parts.append(f"{' and '.join(sizes)} {spec.leader.pixels}")
     shrunk = _shrunk(rows)
-    return ", ".join(parts) + (f", shown at 1/{shrunk} of their size" if shrunk > 1 else "")
+    factor = f"{1 / shrunk} times" if shrunk < 1 else f"1/{shrunk} of"
+    return ", ".join(parts) + (f", shown at {factor} their size" if shrunk != 1 else "")
 
 
 def sheet(rows: Sequence[SheetRow], head: str) -> Image:
@@ -251,16 +255,19 @@ def _font() -> Any:
     return ImageFont.load_default(_FONT)
 
 
-def _shrunk(rows: Sequence[SheetRow]) -> int:
-    """Return the divisor of the pictures' size."""
+def _shrunk(rows: Sequence[SheetRow]) -> Fraction:
+    """Return the divisor of the pictures' size: an integer, or 1 by an integer."""
     widest = max(row.pictures.shape[0] * row.pictures.shape[2] for row in rows)
-    return max(1, -(-int(widest) // _WIDEST))
+    if widest > _WIDEST:
+        return Fraction(-(-widest // _WIDEST))
+    highest = max(row.pictures.shape[1] for row in rows)
+    return Fraction(1, min(-(-_LOWEST // highest), _WIDEST // widest))
 
 
-def _size(row: SheetRow, shrunk: int) -> tuple[int, int, int]:
+def _size(row: SheetRow, shrunk: Fraction) -> tuple[int, int, int]:
     """Return frames of a clip, height and width as they are drawn."""
     frames, height, width, _ = row.pictures.shape
-    return frames, -(-height // shrunk), -(-width // shrunk)
+    return frames, math.ceil(height / shrunk), math.ceil(width / shrunk)
 
 
 def _faded(picture: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
@@ -268,18 +275,21 @@ def _faded(picture: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
     return picture // 4 + 191
 
 
-def _picture(pixels: npt.NDArray[np.uint8], shrunk: int, marks: Sequence[Floats]) -> Image:
+def _picture(pixels: npt.NDArray[np.uint8], shrunk: Fraction, marks: Sequence[Floats]) -> Image:
     from PIL import Image
 
+    larger = int(1 / shrunk)
+    pixels = pixels.repeat(larger, 0).repeat(larger, 1) if shrunk < 1 else pixels
     image = Image.fromarray(np.ascontiguousarray(pixels))
-    image = image.reduce(shrunk) if shrunk > 1 else image
+    image = image.reduce(int(shrunk)) if shrunk > 1 else image
     return Image.fromarray(marked(np.array(image), marks, shrunk)) if marks else image
 
 
 def marked(
-    picture: npt.NDArray[np.uint8], marks: Iterable[Floats], shrunk: int
+    picture: npt.NDArray[np.uint8], marks: Iterable[Floats], shrunk: Fraction | int
 ) -> npt.NDArray[np.uint8]:
-    """Draw points [K, 2] and boxes [K, 4] into a picture [H, W, 3] that was scaled down."""
+    """Draw points [K, 2] and boxes [K, 4] into a picture [H, W, 3] whose size was divided by
+    ``shrunk``."""
 
     def fill(left: int, top: int, right: int, bottom: int) -> None:
         picture[max(0, top) : max(0, bottom), max(0, left) : max(0, right)] = color

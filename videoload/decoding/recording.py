@@ -37,7 +37,7 @@ from videoload.stopwatch import Stopwatch
 from videoload.storage.cache_directories import CacheDirectories, cache_folder
 from videoload.storage.dataset_index import NAME
 from videoload.storage.files import retry_if_replaced
-from videoload.storage.paths import joined, pieces_of
+from videoload.storage.paths import ARCHIVES, joined, pieces_of
 from videoload.storage.roots import index_of, is_url, open_storage, pinned_url
 from videoload.storage.video_file import VideoFile
 
@@ -136,6 +136,8 @@ class Recording:
             paths = list(map(os.fsdecode, path))
         if not paths:
             raise SpecError("vl.open needs a file, or the files of one recording")
+        if archive := next((each for each in paths if each.lower().endswith(ARCHIVES)), None):
+            raise VideoError(archive, f"it is an archive: open a member, like {archive}/a.mp4")
         self.path = joined(paths)
         self._open_again = partial(
             Recording, resize=resize, pixels=pixels, cache=cache, index=index

@@ -52,6 +52,7 @@ _KEPT_FREE, _KEPT_SHARE = 512, 4  # descriptors left to the trainer: this many, 
 _PEERS_KEPT = 4096  # remote workers that are remembered, to recognise one that was cut off
 SAID = 300  # characters of a worker's message that are passed on
 _ALONE_S = 5.0  # without a worker while a consumer waits: warn
+_STARTING_S = 20.0  # ... while workers of this host start, which takes seconds on a busy one
 _REMIND_S = 60.0
 _GAPS = 16  # times without a worker that are remembered
 _LOOK_S = 1.0
@@ -429,8 +430,11 @@ class Membership:
         if here or not is_read:
             self._warn_alone_at = None
         elif self._warn_alone_at is None:
-            self._warn_alone_at = now + _ALONE_S
+            self._warn_alone_at = now + (_STARTING_S if self.supervisor.pids() else _ALONE_S)
         elif now >= self._warn_alone_at:
             self._warn_alone_at = now + _REMIND_S
-            where = ", ".join(self.listener.endpoints) or "this host"
+            places = [*self.listener.endpoints]
+            if starting := len(self.supervisor.pids()):
+                places.append(f"this host, where {count(starting, 'worker')} started")
+            where = " and ".join(places) or "this host"
             _log.warning("no worker is connected; waiting for one at %s", where)

@@ -29,6 +29,7 @@ from videoload.host import cores
 _REMEMBERED = 4096  # batches: minutes or hours, and half a megabyte
 _STEPS_BEFORE = 64
 _SOME = 0.01  # of the clips: below that, no line
+_EARLY = 8  # batches: before, workers start and fill the slots, and their need is unknown
 _BOOKED = 64  # events at once, since the first one of them finds the caches cold
 
 
@@ -155,7 +156,7 @@ class Meter:
         verdict = judge(
             found, measured, cores=cores(), own_host=platform.node(), storage=self._storage(since),
             function=self._function, lost=self._lost(), alone_s=self._alone(since),
-            is_ahead=is_ahead,
+            is_ahead=is_ahead, is_early=batches < _EARLY,
         )  # fmt: skip
         if window_s < math.inf:
             batches, clips = found.batches, found.clips

@@ -143,9 +143,10 @@ class OpenStream:
         if isinstance(self.state.ended, StorageError):  # the figures do not know
             verdict = f"The stream has ended: {self.state.ended}."
             stats = replace(stats, bottleneck="storage", verdict=verdict)
+        order = "shuffled" if self.state.plan.shuffles else "in order"
         return StreamRecord(
             stream=self.state.id,
-            what=f"{len(self.catalog)} videos, {described(self.task)}",
+            what=f"{len(self.catalog)} videos {order}, {described(self.task)}",
             step=self.step,
             batches_per_epoch=len(self.state.plan),
             readers=len(queues),

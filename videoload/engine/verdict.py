@@ -24,7 +24,7 @@ from videoload.engine.waiting import Figures
 from videoload.engine.work import Work, total
 from videoload.errors import count
 
-# "": nothing was read yet.
+# "": nothing or too little was read yet.
 Bottleneck = Literal["", "trainer", "decoding", "storage", "network", "workers", "function"]
 
 _ENOUGH = 0.05  # with enough workers, the trainer waits this share of the time at most
@@ -58,17 +58,19 @@ class Verdict:
 def judge(
     found: Figures, workers: Sequence[WorkerRecord], *, cores: int,
     own_host: str = "", storage: RootRecord = RESPONDS, function: str = "", lost: str = "",
-    alone_s: float = 0.0, is_ahead: bool = True,
+    alone_s: float = 0.0, is_ahead: bool = True, is_early: bool = False,
 ) -> Verdict:  # fmt: skip
     """Return the verdict on the figures. ``cores`` are the cores of ``own_host`` that workers may
     use. ``storage``: the root of the videos. ``function``: the user's transform. ``lost``: the
     workers that died or are silent, by host. ``alone_s``: for how long no worker was connected.
-    ``is_ahead``: a batch is ready before it is requested."""
+    ``is_ahead``: a batch is ready before it is requested. ``is_early``: too few batches were read
+    to know how many workers are needed."""
     works = total(worker.work for worker in workers)
     utilisation = works.busy_s / works.passed_s if works.passed_s > 0 else 0.0
     computes = found.step_s >= _COMPUTES_S
     # While the storage refuses, more workers would send more requests.
-    need = workers_needed(found, workers) if computes and not storage.error else None
+    is_known = computes and not storage.error and not is_early
+    need = workers_needed(found, workers) if is_known else None
     wanted = None if need is None else max(1, math.ceil(need))
 
     def verdict(bottleneck: Bottleneck, *sentences: str) -> Verdict:
@@ -113,6 +115,9 @@ def judge(
             "In training, one call for all epochs, batches(epochs=...), waits for them once; "
             "validation waits in each pass.",
         )  # fmt: skip
+    if is_early:
+        batches = "1 batch was" if found.batches == 1 else f"{found.batches} batches were"
+        return verdict("", f"{waits}, but only {batches} read: too few for advice.")
     if full_link := _full_link(workers, own_host):
         return verdict("network", f"{waits}{_steps(found)}.", full_link)
     waited = _waited_for_storage(works)

@@ -140,7 +140,9 @@ class Plan:
         self.samples = sum(pool.samples for pool in buckets.values())
         self.videos = videos if isinstance(clips, int) else int(np.count_nonzero(clips))
         """The number of videos that have clips."""
-        self._seed, self._shuffles = options["seed"], options["shuffle"]
+        self._seed = options["seed"]
+        self.shuffles = options["shuffle"]
+        """Whether each epoch has an order of its own."""
         self._ordered = options["ordered"]
         self._crops, self._drop = crops, options["drop_remainder"]
         self._rank, self._world = options["shard"]
@@ -312,7 +314,7 @@ class Plan:
 
     def _batch(self, step: int) -> list[Sample]:
         epoch, batch = divmod(step, self._batches)
-        if len(self._buckets) > 1 and self._shuffles:
+        if len(self._buckets) > 1 and self.shuffles:
             batch = _order(self._batches, self._seed, epoch)[batch]
         bucket = self._buckets[bisect_right(self._begins, batch) - 1]
         first = (batch - bucket.begin) * bucket.size
@@ -330,17 +332,17 @@ class Plan:
         origin = self._rank + self._world * at
         if self._pool_at is None:
             origin %= bucket.pool.samples  # a rank may repeat clips
-            if self._shuffles:
+            if self.shuffles:
                 origin = self._order_in(bucket, epoch)[origin]
             if self._weighted is not None:
-                first = hash64(self._seed, "first", epoch) / 2**64 if self._shuffles else 0.5
+                first = hash64(self._seed, "first", epoch) / 2**64 if self.shuffles else 0.5
                 drawn = self._weighted.at((origin + first) / self.samples, epoch)
                 return self._sample(epoch, origin, 0, drawn, crop)
             return self._sample(epoch, bucket.first + origin, 0, bucket.pool[origin], crop)
         pool, turn = self._pool_at[epoch * self._share + at]
         samples = self._pools[pool]
         turn, number = divmod(turn * self._world + self._rank, samples.samples)
-        if self._shuffles:
+        if self.shuffles:
             number = _pool_order(samples.samples, self._seed, pool, turn)[number]
         return self._sample(epoch, origin, 0, samples[number], crop)
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from hashlib import blake2b
 
+ARCHIVES = (".tar", ".zip")  # by which listings, and URLs, know archives; a folder needs none
 SEPARATOR = "\n"  # between the paths of a sample that has several files
 PIECE_SEPARATOR = " // "  # between the pieces of a recording
 _OFFSETS = "/"  # begins a last line with the start times of the files; no path in a root begins so

@@ -25,13 +25,12 @@ from cachetools import LRUCache
 
 from videoload.errors import RewrittenError, UnreadableError, VideoError
 from videoload.storage.archives import ArchiveError, Member, Read, member_at, members
-from videoload.storage.paths import files_of
+from videoload.storage.paths import ARCHIVES, files_of
 from videoload.storage.video_file import VideoFile
 
 T = TypeVar("T")
 Prove = Callable[[str, int, int], Member | None]  # a member by its name, its place and its size
 
-SUFFIXES = (".tar", ".zip")  # by which listings, and URLs, know archives; a folder needs none
 PLACE = Struct("<QQ")  # of a member: where its record begins, and its bytes
 _NO_PLACE = 0, 0
 _KNOWN_BYTES = 32 << 20  # of the names and places in the archives that were read last
@@ -300,7 +299,7 @@ def split_path(path: str) -> tuple[str, str]:
     none."""
     steps = path.split("/")
     for at, step in enumerate(steps[:-1], 1):
-        if step.lower().endswith(SUFFIXES):
+        if step.lower().endswith(ARCHIVES):
             return "/".join(steps[:at]), "/".join(steps[at:])
     return path, ""
 

@@ -48,6 +48,13 @@ TableColumns = Annotated[
         show_default=False,
     ),
 ]
+ClassesFile = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="The names of the classes, one a line, or as in UCF-101's classInd.txt.",
+    ),
+]
 
 
 def per_core(what: str, *names: str) -> Any:
@@ -64,8 +71,8 @@ def scan(
         typer.Option(
             metavar="CSV",
             help="Write the rows for Catalog.from_table. A stopped scan continues from them. Files "
-            "that cannot be decoded go to NAME.bad.csv. "
-            "NAME.csv.progress contains the progress; other tables are not overwritten.",
+            "that cannot be decoded go to NAME.bad.csv. NAME.csv.progress lists finished files: "
+            "once it is deleted, a later scan overwrites no table.",
         ),
     ] = None,
     html: Annotated[
@@ -96,7 +103,10 @@ def scan(
     ] = False,
     cache: CacheFolder = None,
     every: Annotated[
-        bool, typer.Option("--all", help="List every file, not only those with problems.")
+        bool,
+        typer.Option(
+            "--all", help="List every file; of more than 40, a scan lists only those with problems."
+        ),
     ] = False,
     json: Annotated[
         bool, typer.Option("--json", help="Print a row for every file, for programs.")
@@ -232,9 +242,7 @@ def preview(
     ] = Path("preview.png"),
     root: CatalogRoot = None,
     table: TableColumns = "",
-    classes: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="The names of the classes: a classInd.txt.")
-    ] = None,
+    classes: ClassesFile = None,
     clip: Annotated[
         str, typer.Option(metavar="TEXT", help="Arguments of ClipSpec, as in your script.")
     ] = _CLIP,
@@ -301,9 +309,7 @@ def extract(
         bool, typer.Option("--csv", help="Also write a CSV of the best classes for each file.")
     ] = False,
     top: Annotated[int, typer.Option(min=1, help="Classes of each window in the CSV.")] = 1,
-    classes: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="The names of the classes, one a line.")
-    ] = None,
+    classes: ClassesFile = None,
     name: Annotated[
         str | None,
         typer.Option(
@@ -325,11 +331,13 @@ def extract(
 
     Writes two arrays for each file: OUT/PATH.npy contains the model's result for each window, and
     OUT/PATH.times.npy the seconds of its first and last frame. If it is stopped or killed, the same
-    command resumes (with --name, if the model is a function). Exit status 1 if a file cannot be
+    command resumes (with --name, if the model is a function). OUT/.npy.progress lists finished
+    files: once it is deleted, a later run needs another OUT. Exit status 1 if a file cannot be
     decoded.
     """
     from videoload import Client
     from videoload.catalog import sources
+    from videoload.catalog.columns import class_names
     from videoload.decoding.functions import Functions
     from videoload.errors import named
     from videoload.plan import quarantine
@@ -340,7 +348,7 @@ def extract(
         raise SpecError(f"--model must be like mymodel:score, got {model!r}")
     import_from_here()
     found = Functions(None).find(model, "model").function
-    names = None if classes is None else classes.read_text(encoding="utf-8").splitlines()
+    names = None if classes is None else class_names(classes)
     catalog = sources.load(videos, root, table=table)
     with silent(quarantine), Client(workers) as client:
         try:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from http.client import HTTPException
+from operator import attrgetter
 from urllib.parse import urlsplit, urlunsplit
 from urllib.request import urlopen
 
@@ -166,7 +167,10 @@ def _files(record: ClientRecord) -> list[RenderableType]:
     for title, rows in (
         ("slowest files, ms a clip", [
             (f"{1000 * file.clip_s:.0f}", file.path)
-            for stream in record.streams for file in stream.stats.slowest_files[:4]
+            for file in sorted(
+                (file for stream in record.streams for file in stream.stats.slowest_files),
+                key=attrgetter("clip_s"), reverse=True,
+            )
         ]),
         ("bad videos", [
             bad for stream in record.streams for bad in stream.stats.bad_videos

@@ -104,6 +104,13 @@ def test_a_bad_class_file_is_named(tmp_path: Path, content: str, words: list[str
         Catalog.from_list(text(tmp_path, "jump/a.avi 1\n"), None, index)
 
 
+@pytest.mark.parametrize("content", ["run left\n\njump\n3\n", "1 run left\n\n2 jump\n3 3\n"])
+def test_a_class_file_has_a_name_a_line_or_numbers_and_names(tmp_path: Path, content: str) -> None:
+    index = text(tmp_path, content, "classInd.txt")
+    found = Catalog.from_list(text(tmp_path, "jump/a.avi 2\n"), None, index)
+    assert found.classes == ("run left", "jump", "3")
+
+
 # Round trips
 
 

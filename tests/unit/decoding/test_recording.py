@@ -4,6 +4,7 @@ import copy
 import os
 import pickle
 import random
+import tarfile
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -168,8 +169,13 @@ def test_a_forked_process_reads_for_itself(tmp_path: Path) -> None:
 def test_what_is_wrong_is_said_with_the_path(videos: Videos, tmp_path: Path) -> None:
     text = tmp_path / "text.avi"
     text.write_text("no video" * 100)
+    make_avi(tmp_path / "inside.avi", frames=4)
+    with tarfile.open(tmp_path / "x.tar", "w") as archive:
+        archive.add(tmp_path / "inside.avi", "inside.avi")
+    assert len(vl.open(tmp_path / "x.tar/inside.avi")) == 4
     for path, reason in (
         (tmp_path / "nowhere.avi", "No such file"), (tmp_path, ""), (text, ""),
+        (tmp_path / "x.tar", "member"),
     ):  # fmt: skip
         with pytest.raises(vl.VideoError) as caught:
             vl.open(path)

@@ -236,6 +236,17 @@ def test_a_clips_time_is_split_and_slow_files_have_their_paths(clock: Clock) -> 
     assert stats.slowest_files[1].clip_s == pytest.approx(0.01)
 
 
+def test_no_workers_are_recommended_after_a_few_batches(clock: Clock) -> None:
+    meters = [clock.play([(0.9, 0.1)] * batches) for batches in (7, 8)]
+    for meter in meters:
+        meter.worked("host:1", Work(clips=64, busy_s=8.0), [], clock.now)
+    early, later = map(read, meters)
+    assert early.workers_wanted is None
+    assert "Add" not in early.verdict
+    assert later.workers_wanted is not None
+    assert "Add" in later.verdict
+
+
 def test_workers_on_this_host_are_distinguished_from_others(clock: Clock) -> None:
     for workers, is_busy in ((WORKERS, False), (OWN, True), (OWN[:1], False)):
         meter = clock.play([(1.0, 0.1)] * 9)

@@ -147,6 +147,12 @@ CASES: dict[str, tuple[Figures, list[WorkerRecord], dict[str, Any], str, list[st
     "the first batches": (figures(0.3, first_s=28.0), workers(4), {}, "decoding",
                           ["28.0 s", "!keeps up", "validation"]),
     "not much of them": (figures(0.102, first_s=0.3), workers(4), {}, "decoding", []),
+    "a few batches": (
+        figures(0.4), workers(2), {"is_early": True}, "", ["40%", "!Add", "!slots="]),
+    "a few batches, and nobody waits": (
+        figures(0.02), workers(6, busy=0.3), {"is_early": True}, "trainer", ["!enough"]),
+    "a few batches, and no worker": (
+        figures(0.6), [], {"is_early": True}, "workers", ["60%"]),
     "the user's function": (
         figures(0.95), workers(1, rate=1.0, transform=0.99), {"function": "m:slow"}, "function",
         ["m:slow", "99%", "990 ms", "1 of 20"]),
@@ -193,6 +199,7 @@ def test_what_is_slow_and_what_is_said_of_it(case: str) -> None:
     assert told.bottleneck == "trainer" or "keeps up" not in told.sentence
     refused = how.get("storage", RESPONDS).error
     assert not refused or told.wanted is None, "more would ask it more often"
+    assert not how.get("is_early") or told.wanted is None, "too little is known"
     for word in words:
         assert (word.lstrip("!") in told.sentence) is not word.startswith("!"), told.sentence
     passed_s = sum(worker.work.passed_s for worker in those)

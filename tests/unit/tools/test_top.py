@@ -103,6 +103,20 @@ def test_what_is_known_is_shown_where_there_is_room(
     assert len(shown.lines) <= shown.height
 
 
+def test_the_slowest_files_of_all_streams_stand_first() -> None:
+    found = snapshot(streams=2)
+    first, second = (
+        replace(stream, stats=replace(stream.stats, slowest_files=files))
+        for stream, files in zip(
+            found.streams,
+            ((SlowFile("b", 1, 0.2), SlowFile("d", 1, 0.05)),
+             (SlowFile("a", 1, 0.3), SlowFile("c", 1, 0.1))),
+            strict=True,
+        )
+    )  # fmt: skip
+    assert "300 a 200 b 100 c 50 d" in Shown(replace(found, streams=(first, second)), 120).words
+
+
 def test_control_characters_of_names_are_escaped() -> None:
     found = snapshot(workers=2)
     bad = replace(found.workers[1], name="host\n\x9b31m:2", last_error="\x07reason")
