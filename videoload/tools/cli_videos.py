@@ -115,10 +115,9 @@ def scan(
 ) -> None:
     """Decode every file once and report what it contains.
 
-    Shows codec, size, frame rate, the true number of frames, keyframes and damage. Then it gives
-    advice for training: hours of video, the buckets that fit their lengths, files that are slow to
-    seek in, classes out of balance, duplicates. Training runs on this host use the indexes that it
-    creates.
+    Shows codec, size, frame rate, the true number of frames, keyframes and damage; for training,
+    hours of video, the buckets that fit their lengths, files that are slow to seek in, classes out
+    of balance, duplicates. Training runs on this host use the indexes that it creates.
     """
     from videoload.catalog import sources
     from videoload.host import cores
