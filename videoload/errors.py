@@ -92,7 +92,7 @@ class BadVideo(NamedTuple):
     """A video that could not be decoded.
 
     Attributes:
-        path: Relative to the catalog's root.
+        path: Relative to the catalog's root; of a sample of several files, a line for each of them.
         reason: What is wrong with it, in a few words.
     """
 

@@ -33,7 +33,7 @@ _OF_STREAM: tuple[tuple[str, str, Callable[[StreamRecord], float | None]], ...] 
     ("frame_store_full_ratio", "Share of the last minute's clips decoded as it was full.",
      lambda s: s.stats.frame_store_full_ratio),
     ("bad_videos", "Files that could not be decoded.", lambda s: s.bad),
-    ("bad_rows", "Rows of the catalog that could not be decoded.", lambda s: s.stats.bad_rows),
+    ("bad_rows", "Rows of the catalog that could not be decoded.", lambda s: s.bad_rows),
     ("max_bad_videos", "Bad videos that max_bad allows.", lambda s: s.max_bad),
     ("changed_files_total", "Files that were replaced while the stream ran.", lambda s: s.changed),
     ("time_to_first_batch_seconds", "From the first request to the first batch.",

@@ -136,10 +136,10 @@ class OpenStream:
     def record(self, workers: Sequence[WorkerRecord], window_s: float = math.inf) -> StreamRecord:
         """Return the figures now. ``workers`` are connected. For any thread."""
         queues = list(self.queues.values())
-        bad = tuple(self.state.quarantine.videos)
+        bad, bad_rows = self.state.quarantine.videos, tuple(self.state.quarantine.rows)
         ready = sum(queue.ready for queue in queues)
-        stats = self.meter.read(workers, bad, window_s, is_ahead=ready > 0 or not queues)
-        stats = replace(stats, bad_rows=self.state.quarantine.rows)
+        stats = self.meter.read(workers, tuple(bad), window_s, is_ahead=ready > 0 or not queues)
+        stats = replace(stats, bad_rows=bad_rows)
         if isinstance(self.state.ended, StorageError):  # the figures do not know
             verdict = f"The stream has ended: {self.state.ended}."
             stats = replace(stats, bottleneck="storage", verdict=verdict)
@@ -153,6 +153,7 @@ class OpenStream:
             ready=ready,
             slots=self.memory.slots,
             bad=len(bad),
+            bad_rows=len(bad_rows),
             stats=stats,
             totals=self.meter.totals(),
             changed=len(self.changed),

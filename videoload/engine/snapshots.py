@@ -59,6 +59,7 @@ def _shortened(record: StreamRecord) -> StreamRecord:
             BadVideo(named(video.path)[-_TEXT:], video.reason[:_TEXT])
             for video in stats.bad_videos[-_FILES:]
         ),
+        bad_rows=stats.bad_rows[-_FILES:],
         slowest_files=tuple(
             SlowFile(named(file.path)[-_TEXT:], file.clips, file.clip_s)
             for file in stats.slowest_files

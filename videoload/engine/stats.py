@@ -137,8 +137,9 @@ class StreamStats:
             Default 0.
         frame_store_full_ratio: Share, 0 to 1, of the clips whose videos do not fit into it: they
             are decoded each time. Default 0.
-        bad_rows: Rows of the catalog that could not be decoded: segments or episodes of the
-            ``bad_videos``. Default 0.
+        bad_rows: The rows that could not be decoded, in increasing order: segments or episodes of
+            the ``bad_videos``. Each is a position in the stream's catalog, as ``info.video`` is.
+            Default: none.
     """
 
     batches: int
@@ -158,7 +159,7 @@ class StreamStats:
     slowest_files: tuple[SlowFile, ...] = ()
     frame_store_hit_ratio: float = 0.0
     frame_store_full_ratio: float = 0.0
-    bad_rows: int = 0
+    bad_rows: tuple[int, ...] = ()
 
     def __str__(self) -> str:
         parts = [
@@ -172,8 +173,8 @@ class StreamStats:
         if self.copied:
             parts.append(f"{count(self.copied, 'batch', 'es')} copied")
         if self.bad_videos:
-            files = len(self.bad_videos)
-            rows = f" ({count(self.bad_rows, 'row')})" if self.bad_rows > files else ""
+            files, bad = len(self.bad_videos), len(self.bad_rows)
+            rows = f" ({count(bad, 'row')})" if bad > files else ""
             parts.append(count(files, "bad video") + rows)
         return f"{', '.join(parts)}. {self.verdict}"
 
@@ -248,6 +249,7 @@ class StreamRecord:
     changed: int = 0  # files that became others while it ran
     changed_files: tuple[str, ...] = ()  # the last ones of them
     max_bad: int = 0  # files; more end the stream
+    bad_rows: int = 0  # of the catalog, in the bad files
     storage_unavailable_s: float = 0.0  # so long has no worker been able to read the videos
 
 

@@ -48,7 +48,6 @@ class Quarantine:
 
     Attributes:
         limit: How many bad files the stream survives.
-        rows: How many rows of the catalog are bad.
         skips: A clip that cannot be decoded is left out, and nothing replaces it.
         reasons: Why clips of videos, by catalog index, are not there.
     """
@@ -79,8 +78,9 @@ class Quarantine:
         return [BadVideo(*bad) for bad in self._reasons.copy().items()]  # It may grow meanwhile.
 
     @property
-    def rows(self) -> int:
-        return len(self._bad)
+    def rows(self) -> list[int]:
+        """The bad rows of the catalog, in increasing order. May be read in any thread."""
+        return sorted(self._bad.copy())
 
     @property
     def avoids(self) -> bool:
@@ -167,13 +167,13 @@ class Quarantine:
         return TooManyBadVideos(bad, self.limit, self._catalog.files)
 
     def _log_bad(self, path: str, rows: int, reason: str) -> None:
-        """Log a bad file; of its further rows, those by which their number has doubled."""
+        """Log a bad file, and its first further rows, each with its own reason."""
         if rows == 1:
             instead = "its clips are left out" if self.skips else "other clips replace it"
             is_due = is_logged(len(self._reasons), _LOGGED)
         else:
             instead = f"{rows} rows of this file are lost by now"
-            is_due = is_logged(rows, 1)
+            is_due = is_logged(rows)
         if is_due:
             _log.warning("bad video %s: %s; %s", named(path), printable(reason), instead)
 

@@ -135,7 +135,7 @@ def _stream(record: StreamRecord) -> list[Text]:
     if not record.readers:
         facts.append("no reader")
     if record.bad:
-        rows = f" ({stats.bad_rows} rows)" if stats.bad_rows > record.bad else ""
+        rows = f" ({record.bad_rows} rows)" if record.bad_rows > record.bad else ""
         facts.append(f"{record.bad} bad{rows}")
     return [
         Text.assemble((f"stream {record.stream}", "bold"), f"  {printable(record.what)}"),

@@ -26,7 +26,7 @@ def stats(rate: float, waited: float) -> StreamStats:
 def record(stream: int, stats: StreamStats, totals: Totals) -> StreamRecord:
     return StreamRecord(
         stream, "clips", 4, 10, 1, 0, 8, len(stats.bad_videos), stats, totals,
-        storage_unavailable_s=7.5,
+        storage_unavailable_s=7.5, bad_rows=30,
     )  # fmt: skip
 
 
@@ -48,7 +48,8 @@ def test_every_figure_of_a_stream_is_labelled_with_its_number() -> None:
     for name, value in {
         "batches_total": 7, "clips_total": 56, "copied_batches_total": 1,
         "iter_blocked_seconds_total": 3.5, "wait_ratio": 0.25, "clips_per_second": 60,
-        "bad_videos": 1, "frame_store_hit_ratio": 0.75, "frame_store_full_ratio": 0.125,
+        "bad_videos": 1, "bad_rows": 30, "frame_store_hit_ratio": 0.75,
+        "frame_store_full_ratio": 0.125,
         "storage_unavailable_seconds": 7.5,
     }.items():  # fmt: skip
         assert found[f"videoload_{name}"].samples[0] == (first, value)

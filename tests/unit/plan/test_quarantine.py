@@ -133,7 +133,7 @@ def test_files_are_counted_not_segments() -> None:
     error = bad_file(3)
     assert isinstance(error, TooManyBadVideos)
     assert "4 of 30" in str(error)
-    assert quarantine.rows == 400
+    assert quarantine.rows == [*range(400)]
 
 
 def test_a_bad_video_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
@@ -146,20 +146,22 @@ def test_a_bad_video_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     assert "v4.avi: no frame" in message
 
 
-def test_further_bad_rows_of_a_file_are_logged_as_their_number_doubles(
+def test_further_bad_rows_of_a_file_are_logged_with_their_own_reasons(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """Episodes of a robot share a file: one bad file may be most of the data."""
     chosen = options(shuffle=False)
-    starts = [10 * at for at in range(8)]
-    catalog = Catalog(["robot.mp4"] * 8, starts=starts, ends=[at + 10 for at in starts])
-    quarantine = Quarantine(catalog, Plan(8, 1, chosen), chosen)
+    starts = [10 * at for at in range(20)]
+    catalog = Catalog(["robot.mp4"] * 20, starts=starts, ends=[at + 10 for at in starts])
+    quarantine = Quarantine(catalog, Plan(20, 1, chosen), chosen)
     with caplog.at_level(logging.WARNING, "videoload.plan.quarantine"):
-        for row in range(5):
-            quarantine.add(row, "no frame")
-    assert len(caplog.messages) == 3
-    assert [" 2 rows" in caplog.messages[1], " 4 rows" in caplog.messages[2]] == [True, True]
-    assert (quarantine.videos, quarantine.rows) == ([BadVideo("robot.mp4", "no frame")], 5)
+        for row in reversed(range(18)):
+            quarantine.add(row, f"episode {row}: no frame")
+    for at, message in zip([*range(1, 9), 16], caplog.messages, strict=True):
+        assert f" episode {18 - at}:" in message
+        assert at == 1 or f" {at} rows" in message
+    assert quarantine.videos == [BadVideo("robot.mp4", "episode 17: no frame")]
+    assert quarantine.rows == [*range(18)]
 
 
 # The other modes

@@ -64,7 +64,7 @@ def snapshot(
         tuple(
             StreamRecord(
                 n, "9537 videos, clips (16, 112, 112, 3)", batch, 100, readers, 3, 8, 1, stats,
-                Totals(4000, 32000, 1.0, 0.5),
+                Totals(4000, 32000, 1.0, 0.5), bad_rows=7,
             )
             for n in range(streams)
         ),
@@ -78,7 +78,7 @@ def test_no_line_is_wider_than_the_terminal_and_the_main_figures_are_shown(width
     assert max(map(len, shown.lines)) <= width
     for text in ("trainer gpu1:4711", "epoch 3, batch 14 of 100", "queue 3 of 8", "waits 41%",
                  "decoding", "idle", "silent",
-                 "91%", "1 bad"):  # fmt: skip
+                 "91%", "1 bad (7 rows)"):  # fmt: skip
         assert text in shown.words, width
 
 
