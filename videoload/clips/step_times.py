@@ -22,6 +22,8 @@ _MAX_RUNS_BYTES = 1 << 19
 MAX_RUNS = _MAX_RUNS_BYTES // 16
 MAX_STEPS = 1 << 22  # of a row: a day at 48 a second
 _ROUNDING_S = 1e-9
+# Where frames are not missing, the nearest one is at most half a step away.
+_IN_STEP = 0.5
 
 _Second = Annotated[float, msgspec.Meta(ge=-1e9, le=1e9)]
 
@@ -108,10 +110,15 @@ def _frames_of(steps: StepTimes, part: int, video: VideoInfo) -> Ints:
         found = nearest(np.frombuffer(video.times), wanted)
     away = np.abs(video.times_of(found) - wanted)
     if (wrong := np.flatnonzero(away > steps.tolerance_s + _ROUNDING_S)).size:
-        first = int(wrong[0])
+        first, most = int(wrong[0]), float(away.max())
+        lacks = fix = ""
+        if most * steps.fps > _IN_STEP + _ROUNDING_S:  # a larger tolerance takes other pictures
+            lacks = f"{wrong.size} of {steps.count} steps have no frame, as in a damaged file: "
+        else:
+            fix = f"; {most:.3g} s would take all its steps"
         raise UnfitError(
-            f"episode {steps.episode}: step {first} is at {wanted[first]:.6g} s of the file, and "
-            f"its nearest frame, {found[first]} of {video.num_frames}, is {away[first]:.3g} s away "
-            f"(tolerance_s={steps.tolerance_s:g}; {away.max():.3g} s would take all its steps)"
+            f"episode {steps.episode}: {lacks}step {first} is at {wanted[first]:.6g} s of the file,"
+            f" and its nearest frame, {found[first]} of {video.num_frames}, is {away[first]:.3g} s "
+            f"away (tolerance_s={steps.tolerance_s:g}{fix})"
         )
     return found

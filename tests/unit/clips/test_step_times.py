@@ -71,6 +71,18 @@ def test_a_step_without_a_frame_refuses_the_row_by_its_time() -> None:
     assert shown.tolist() == [-1, 4, 4, 5, *held(np.array([8]))]
 
 
+def test_a_larger_tolerance_is_proposed_only_where_no_frame_is_missing() -> None:
+    row = steps([n / 10 for n in range(10)])
+    uneven = video(10, times=[n / 10 + 0.03 * (n % 2) for n in range(10)])
+    with pytest.raises(UnfitError, match=r"0\.03 s would take all") as found:
+        frames_at(row, 0, uneven, np.array([0]))
+    assert "damaged" not in str(found.value)
+    gap = video(17, times=[n / 10 for n in range(20) if n not in (4, 5, 6)])
+    with pytest.raises(UnfitError, match=r"3 of 10 steps.*damaged.*step 4") as found:
+        frames_at(row, 0, gap, np.array([0]))
+    assert "would take" not in str(found.value)
+
+
 def test_files_that_begin_later_are_compared_by_their_own_time() -> None:
     late = video(10)._replace(begin_stream_s=Fraction(2, 5))
     row = steps([0.0, 0.1, 0.2], begins_s=(0.6,))
