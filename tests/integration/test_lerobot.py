@@ -182,9 +182,18 @@ def test_an_episode_without_a_picture_is_named_or_shows_the_nearest(tmp_path: Pa
     refilm(root, CAMERAS[0], [n / FPS for n in range(16) if n != 4])
     clip = CLIP[CAMERAS[0]]
     strict = vl.Catalog.from_lerobot(root, cameras=CAMERAS[:1])
+    some = vl.Catalog.from_lerobot(root, cameras=CAMERAS[:1], episodes=[1])
     assert [*shown_by_step(strict, clip)] == [*range(9, 16)]
     with pytest.raises(vl.VideoError, match=r"episode 0.*step 4"):
         [*vl.decode_serially(strict, clip, 1, on_error="raise")]
+    for catalog, row in ((strict, 0), (vl.mix({"a": (some, 0.5), "b": (strict, 0.5)}), 1)):
+        with vl.Client(workers=1) as client:
+            stream = client.stream(catalog, clip, 4, on_error="skip")
+            got = [len(clips) for clips, _ in stream.batches(epochs=1)]
+            stats = stream.stats()
+        assert stats.bad_rows == (row,)
+        assert catalog.targets["episode_index"][row] == 0
+        assert (stats.batches, stats.clips) == (len(got), sum(got))
     coarse = vl.Catalog.from_lerobot(root, DELTAS, cameras=CAMERAS[:1], tolerance_s=1 / FPS)
     found = shown_by_step(coarse, clip)
     assert [found[step][""] for step in range(16)] == [[n - (n > 3)] for n in range(16)]

@@ -100,7 +100,7 @@ class Meter:
                 self._files.add(video, seconds)
 
     def _book_asked(self, reader: int, now: float) -> None:
-        self._waiting[reader] = now
+        self._waiting.setdefault(reader, now)  # after an empty batch, it still waits
         if self._first_requested is None:
             self._first_requested = now
 
@@ -160,7 +160,7 @@ class Meter:
         )  # fmt: skip
         if window_s < math.inf:
             batches, clips = found.batches, found.clips
-        # Infinity if all batches were empty.
+        # Infinity if there was no batch.
         batch_clips = found.clips / found.batches if found.clips else math.inf
         work = total(works.values())
         no_room = work.no_room / max(1, work.clips)

@@ -160,7 +160,7 @@ class ReadableStream:
                         engine.calls.check_thread()
                 assert batch is not None
                 source.step = batch.step
-                if meter is not None:
+                if meter is not None and batch.samples:  # else it still waits
                     meter.got(number, len(batch.samples))
                 reading.next = step + 1
                 taken(step)
