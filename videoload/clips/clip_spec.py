@@ -418,7 +418,8 @@ class ClipSpec:
             raise SpecError("offsets select the frames: omit frames, stride and fps")
         if self.sampling != "at" and (self.sampling != "dense" or self.edges is None):
             raise SpecError(
-                'offsets count from a moment: give sampling="at", or "dense" with edges='
+                f"offsets={offsets} count from a moment: give the same spec "
+                'sampling="at", or "dense" with edges='
             )
         object.__setattr__(self, "offsets", offsets)
         object.__setattr__(self, "frames", len(offsets))
