@@ -192,7 +192,7 @@ def test_an_episode_without_a_picture_is_named_or_shows_the_nearest(tmp_path: Pa
             got = [len(clips) for clips, _ in stream.batches(epochs=1)]
             stats = stream.stats()
         assert stats.bad_rows == (row,)
-        assert catalog.targets["episode_index"][row] == 0
+        assert cast(dict[str, Any], catalog.targets)["episode_index"][row] == 0
         assert (stats.batches, stats.clips) == (len(got), sum(got))
     coarse = vl.Catalog.from_lerobot(root, DELTAS, cameras=CAMERAS[:1], tolerance_s=1 / FPS)
     found = shown_by_step(coarse, clip)
