@@ -122,6 +122,25 @@ def test_ctrl_c_while_a_command_is_imported_prints_no_traceback() -> None:
     assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"")
 
 
+def test_ctrl_c_ends_a_command_though_a_thread_of_the_users_runs() -> None:
+    script = (
+        "import atexit, os, signal, sys, threading, time\n"
+        "import videoload.tools.cli as cli\n"
+        "def scores():\n"
+        "    threading.Thread(target=time.sleep, args=(600,)).start()\n"
+        "    atexit.register(print, 'cleaned up')\n"
+        "    os.kill(os.getpid(), signal.SIGINT)\n"
+        "    time.sleep(600)\n"
+        "cli.app.command()(scores)\n"
+        "sys.argv[1:] = ['scores']\n"
+        "from videoload.__main__ import main; main()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, timeout=START_S, check=False
+    )
+    assert (done.returncode, done.stdout.split()) == (130, [b"cleaned", b"up"]), done.stderr
+
+
 def test_the_version_is_printed(programs: Programs) -> None:
     program = programs.videoload("--version", imported="")  # as a user starts it
     assert program.wait(START_S) == 0
