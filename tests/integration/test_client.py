@@ -50,6 +50,26 @@ def test_keys_admit_the_right_worker_and_refuse_one_with_other_keys(
         assert "127.0.0.1" in caplog.text
 
 
+@pytest.mark.slow
+def test_a_worker_whose_key_is_revoked_counts_as_one_with_another_key(
+    videos: Videos, programs: Programs, tmp_path: Path
+) -> None:
+    pytest.importorskip("prometheus_client", reason="needs videoload[metrics]")
+    trainer, worker = make_keys(tmp_path / "keys")
+    with Client(workers=0, listen="tcp://127.0.0.1:*", keys=trainer, metrics_port=0) as client:
+        programs.worker(client.endpoints[0], videos.root, "--keys", str(worker))
+        client.wait_for_workers(1, timeout_s=30 * SECOND)
+        (trainer / "admitted/worker.key").unlink()
+        wait_until(lambda: not client.workers, 30 * SECOND)
+
+        def refused(cause: str) -> bool:
+            metrics = get(client.metrics_port or 0, "/metrics")[1]
+            return f'refused_total{{cause="{cause}"}} 0' not in metrics
+
+        wait_until(lambda: refused("key"), 30 * SECOND)
+        assert not refused("hello")
+
+
 def test_a_worker_does_not_make_a_thread_for_each_core_of_the_host(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

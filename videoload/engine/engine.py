@@ -74,7 +74,7 @@ from videoload.wire.messages import (
 )
 from videoload.wire.private_messages import WorkerSettings
 from videoload.wire.reserve import RESERVE
-from videoload.wire.sockets import Peer
+from videoload.wire.sockets import Peer, RevokedKeyError
 from videoload.worker.supervisor import Supervisor
 
 _log = Log(__name__)
@@ -417,7 +417,8 @@ class Engine:
             what = f"refused a message at {peer.router.endpoint}: {error}"
             self._refusals.add(what, time.monotonic())
             peer.send(Refused(str(error)))
-            self.membership.refusals += 1
+            if not isinstance(error, RevokedKeyError):  # it counts as a key when it reconnects
+                self.membership.refusals += 1
             self.membership.evict(peer)
         except VideoloadError:
             raise

@@ -180,8 +180,8 @@ class Admission(Generic[PeerT]):
             _log.debug("%s:%d decodes with %s, this trainer with %s", hello.host, hello.pid,
                        hello.software, self.software)  # fmt: skip
             return Refusal(
-                f"{difference(hello.software, self.software)}: clips would differ "
-                "(allow_version_mismatch=True of the client admits it)",
+                f"{difference(hello.software, self.software)}: install the same version on both "
+                "(the client's allow_version_mismatch=True admits it, but its clips may differ)",
                 warn=True,
             )
         last = self._peer_of.get(who, peer)

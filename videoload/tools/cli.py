@@ -126,8 +126,8 @@ def keygen(
     from videoload.wire.keys import make_keys
 
     trainer, workers = make_keys(folder)
-    print(f"for the trainer:  Client(listen=..., keys={str(trainer)!r})")
-    print(f"for each worker:  videoload worker --keys {workers}   (copy this folder to its host)")
+    print(f"for a new trainer:  Client(listen=..., keys={str(trainer)!r})")
+    print(f"for its workers:    videoload worker --keys {workers}   (copied to their hosts)")
 
 
 def _abandon_output() -> None:

@@ -58,6 +58,10 @@ _ENDS = zmq.EVENT_DISCONNECTED | _NO_DETAIL | _REFUSALS[0] | _REFUSALS[1]
 _DRAIN_MS = 2000  # a leaving worker waits at most this long until its last messages are sent
 
 
+class RevokedKeyError(ProtocolError):
+    """The key of a connection is not admitted any more."""
+
+
 class Peer(NamedTuple):
     """A worker as a trainer's socket knows it, until it connects again."""
 
@@ -209,9 +213,9 @@ class Router:
         return [Peer(self, name) for name, each in self.workers.items() if each.take_growth()]
 
     def _note(self, frame: zmq.Frame, identity: bytes) -> None:
-        """Note the end of this message. Raises ProtocolError."""
+        """Note the end of this message. Raises RevokedKeyError."""
         if self._admits is not None and not self._admits(str(frame.get("User-Id"))):
-            raise ProtocolError("its key was revoked")
+            raise RevokedKeyError("its key was revoked")
         self.last = self.workers.get(identity)
         if self.last is None:
             self.last = self.connections.of(int(frame.get(zmq.SRCFD)), identity)

@@ -161,7 +161,7 @@ def test_a_remote_worker_with_other_software_is_refused(
     other = Hello("c", "there", 7, "FFmpeg 9", "")
     admit(admission, 1, other)
     admission.software = "FFmpeg 8"
-    refused(admission, 2, other, "FFmpeg 9", "FFmpeg 8", "allow_version_mismatch=")
+    refused(admission, 2, other, "FFmpeg 9", "FFmpeg 8", "same version", "allow_version_mismatch=")
     admit(admission, 3, hello("b"))
 
 
