@@ -9,8 +9,9 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import videoload as vl
@@ -43,8 +44,12 @@ def train(
     epochs: int,
     save_every: int,
     max_bad: float,
+    stop: Event,
 ) -> Any:
-    """Train a model for ``epochs`` epochs, including those before the last save, and return it."""
+    """Train a model for ``epochs`` epochs, including those before the last save, and return it.
+
+    Once ``stop`` is set, it is saved after the current step, or if the wait for a batch fails.
+    """
     import keras
     import tensorflow as tf
 
@@ -75,6 +80,9 @@ def train(
         bad = float(mean(tf.constant(float(len(stream.quarantine)))))
         if bad > limit:  # all ranks see it at the same step, so none waits for a rank that ended
             raise vl.VideoloadError(f"{bad:g} bad videos on each rank; here: {stream.quarantine}")
+        save()
+
+    def save() -> None:
         if first:
             folder.mkdir(parents=True, exist_ok=True)
             model.save(folder / "unfinished.keras")
@@ -87,7 +95,7 @@ def train(
     if done:
         print(f"continuing after {done} batches")
     try:
-        for clips, labels in strategy.distribute_datasets_from_function(share):
+        for clips, labels in _until(stop, strategy.distribute_datasets_from_function(share)):
             loss = step(clips, labels)
             done += 1
             if done % save_every == 0 or done == epochs * len(stream):
@@ -98,7 +106,26 @@ def train(
         if stream.error is not None:
             raise
         raise LostRankError(f"another rank has ended: {_plain(error)}") from None
+    if stop.is_set():
+        save()
+        print(f"stopped after {done} batches: saved in {folder}")
     return model
+
+
+def _until(stop: Event, batches: Iterable[Any]) -> Iterator[Any]:
+    """Yield batches until ``stop`` is set. Then an error of the wait for one ends them, too: the
+    client was closed, and no step is running."""
+    remaining = iter(batches)
+    while not stop.is_set():
+        try:
+            batch = next(remaining)
+        except StopIteration:
+            return
+        except Exception:
+            if stop.is_set():
+                return
+            raise
+        yield batch
 
 
 def _plain(error: Any) -> str:

@@ -126,9 +126,10 @@ def main(
             with _plain_errors(stream):
                 together.train(
                     strategy, stream, build, out,
-                    epochs=epochs, save_every=save_every, max_bad=max_bad,
+                    epochs=epochs, save_every=save_every, max_bad=max_bad, stop=stop,
                 )  # fmt: skip
-            _report(stream)
+            if not stop.is_set():
+                _report(stream)
             return
         held_back = client.stream(test, vl.ClipSpec(**shape), batch_size, drop_remainder=False)
         position = vl.keras.Position(out, stream, save_every, stop=stop)
@@ -140,6 +141,7 @@ def main(
             for part in position.remaining(epochs):
                 model.fit(**part, callbacks=[position], verbose=2)
             if stop.is_set():
+                print(f"stopped after {position.batches} batches: saved in {out}")
                 return
             scores = model.evaluate(held_back.dataset(), verbose=0, return_dict=True)
         print(f"{len(test)} test videos:", *(f"{k} {v:.3f}" for k, v in scores.items()))

@@ -1,5 +1,6 @@
 """A training that was killed continues as if nothing had happened: resume is one integer."""
 
+import json
 import signal
 from pathlib import Path
 
@@ -105,3 +106,61 @@ def test_a_training_killed_in_mid_epoch_has_the_loss_curve_of_an_uninterrupted_o
     assert begun == {step: whole[step] for step in steps[:KILLED_AFTER]}
     saved = KILLED_AFTER // EVERY * EVERY
     assert rest == {step: whole[step] for step in steps[saved:]}
+
+
+WAITING = """
+    import signal
+    import subprocess
+    import sys
+    import threading
+
+    import keras
+    import videoload as vl
+
+    class Tell(keras.callbacks.Callback):
+        def on_train_batch_end(self, batch, logs=None):
+            print("step", position.batches - 1, flush=True)
+            worker.kill()
+
+    stop = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: stop.set())
+    catalog = vl.Catalog.from_folder(sys.argv[1])
+    clip = vl.ClipSpec(frames=4, size=(32, 32))
+    with vl.Client(workers=0, listen="tcp://127.0.0.1:*") as client:
+        command = [sys.executable, "-m", "videoload", "worker", "--workers", "1"]
+        where = ["--root", sys.argv[1], "--connect", client.endpoints[0]]
+        worker = subprocess.Popen([*command, *where])
+        stream = client.stream(catalog, clip, batch_size=2)
+        layers = [keras.Input(clip.shape, dtype="uint8"), keras.layers.GlobalAveragePooling3D()]
+        model = keras.Sequential([*layers, keras.layers.Dense(3)])
+        model.compile("sgd", "sparse_categorical_crossentropy")
+        position = vl.keras.Position("run", stream, every=10**6, stop=stop)
+        if sys.argv[2] == "at once":
+            worker.kill()
+        for part in position.remaining(epochs=10**6):
+            model.fit(**part, callbacks=[position, Tell()], verbose=0)
+        print("ended", flush=True)
+"""
+
+
+@pytest.mark.parametrize("when", ["at once", "in an epoch"])
+@pytest.mark.parametrize("backend", ["tensorflow", "torch"])
+def test_a_training_that_waits_for_a_batch_is_saved_at_sigterm(
+    backend: str, when: str, videos: Videos, programs: Programs, tmp_path: Path
+) -> None:
+    """The main thread waits in ``fit``, for workers that have all ended."""
+    pytest.importorskip(backend)
+    trainer = programs.script(
+        WAITING, str(videos.root), when, imported=backend, cwd=tmp_path,
+        env={"KERAS_BACKEND": backend},
+    )  # fmt: skip
+    trainer.wait_for("no worker is connected", 60 * SECOND)
+    trainer.signal(signal.SIGTERM)
+    assert trainer.wait(20 * SECOND) == 0, trainer.err
+    assert "Traceback" not in trainer.err
+    assert "ran out of data" not in trainer.err
+    *steps, last = trainer.out.splitlines()
+    assert last == "ended"
+    assert (when == "at once") == (not steps)
+    if steps:
+        assert json.loads((tmp_path / "run/position.json").read_text())["batches"] == len(steps)

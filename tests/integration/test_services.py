@@ -96,6 +96,22 @@ def test_a_stopped_trainer_resumes_and_its_workers_wait_for_it(deployment: Deplo
 
 @pytest.mark.slow
 @needs_tensorflow
+def test_a_trainer_whose_workers_have_ended_saves_at_sigterm(deployment: Deployment) -> None:
+    deployment.make_keys()
+    worker = deployment.start("worker")
+    settings = {**SMALL, "SAVE_EVERY": FOR_EVER, "EPOCHS": FOR_EVER}
+    trainer = deployment.start("trainer", "tensorflow", **settings)
+    trainer.wait_for("Epoch 2/", 90 * SECOND)
+    assert stop(worker) == 0, worker.err
+    trainer.wait_for("no worker is connected", 60 * SECOND)
+    assert stop(trainer) == 128 + signal.SIGTERM, trainer.err
+    assert "Traceback" not in trainer.err
+    assert deployment.position > STEPS
+    assert f"stopped after {deployment.position} batches" in trainer.out.splitlines()[-1]
+
+
+@pytest.mark.slow
+@needs_tensorflow
 def test_with_a_bucket_trainer_and_worker_take_its_credentials_from_a_secret(
     programs: Programs, tmp_path: Path, videos: Path
 ) -> None:

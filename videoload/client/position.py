@@ -10,7 +10,10 @@ from __future__ import annotations
 import errno
 import fcntl
 import json
+import math
 import os
+import time
+import warnings
 import zipfile
 from collections.abc import Iterator
 from contextlib import suppress
@@ -25,6 +28,9 @@ import keras
 from videoload.arguments import whole
 from videoload.client.stream import Stream
 from videoload.errors import SpecError, VideoloadError
+from videoload.frameworks.interrupts import INTERRUPTS
+from videoload.plan.batches import with_digest
+from videoload.plan.epoch_cursor import EpochCursor
 from videoload.plan.identity import Identity
 from videoload.plan.options import check_numbered
 from videoload.storage.new_files import new_file
@@ -51,8 +57,9 @@ class Position(keras.callbacks.Callback):  # type: ignore[misc]  # Keras has no 
         folder: Folder of ``position.json`` and the model. It is created if it does not exist.
         stream: The stream that the model is trained on.
         every: Batches from one saving to the next. Default 100.
-        stop: Once it is set, the training ends after the current batch and is saved. Default None:
-            nothing stops it.
+        stop: Once it is set, the training ends after the current batch, or where it waits for one,
+            and is saved. A SIGTERM whose handler sets it counts while TensorFlow waits in the main
+            thread, where no handler runs. Default None: nothing stops it.
 
     Attributes:
         batches: How many batches the model was trained on so far.
@@ -76,7 +83,7 @@ class Position(keras.callbacks.Callback):  # type: ignore[misc]  # Keras has no 
         check_numbered(stream.options, "a position")
         self._folder = Path(folder)
         self._stream = stream
-        self._stop = stop or Event()
+        self._stop, self._began = stop, math.inf
         self._file = self._folder / "position.json"
         self._unfinished = self._folder / "unfinished.keras"
         self._identity = self._stream.identity
@@ -137,17 +144,17 @@ class Position(keras.callbacks.Callback):  # type: ignore[misc]  # Keras has no 
             ``x``, ``steps_per_epoch``, ``initial_epoch``, ``epochs`` and ``shuffle`` of ``fit``.
             ``x`` is a dataset, or with Keras on PyTorch or JAX an iterator of NumPy arrays.
         """
-        of_tensorflow = keras.config.backend() == "tensorflow"
-        read = self._stream.dataset if of_tensorflow else self._stream.batches
         size, epochs = len(self._stream), whole("epochs", epochs, 0)
-        while self.batches < epochs * size and not self._stop.is_set():
+        while self.batches < epochs * size and not self._is_stopped():
             before = self.batches
             done, rest = divmod(before, size)
             until = done + 1 if rest else epochs
             yield {
-                "x": read(before, until, info=info), "initial_epoch": done,
+                "x": self._read(range(before, until * size), info=info), "initial_epoch": done,
                 "epochs": until, "steps_per_epoch": size - rest, "shuffle": False,
             }  # fmt: skip
+            if self._is_stopped():
+                return
             if self.batches == before:
                 raise VideoloadError(
                     "no batch was trained on since the last part: pass the position to fit, in "
@@ -176,26 +183,62 @@ class Position(keras.callbacks.Callback):  # type: ignore[misc]  # Keras has no 
         """Keras counts the batches of an epoch from here. Save the end of the one before, if it is
         time: it is validated now, and every callback knows of it."""
         self._epoch_began = self._fitted
-        self._save_if_due()
+        self._save_if_due(self._every)
 
     def on_train_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:
         """Count the batch, and save when it is time."""
         at_once = getattr(self.model, "steps_per_execution", 1)
         batch -= batch % at_once  # some versions of Keras pass its first batch, others its last
         self.batches = self._fitted = self._epoch_began + batch + at_once
-        if self._stop.is_set():
+        if self._is_stopped():
             self.model.stop_training = True
         elif self.batches % len(self._stream):
-            self._save_if_due()
+            self._save_if_due(self._every)
+
+    def on_test_begin(self, logs: dict[str, Any] | None = None) -> None:
+        """Save the middle of an epoch before a validation if the training is to end: it may wait
+        for its batches, too."""
+        if self._is_stopped() and self.batches % len(self._stream):
+            self._save_if_due(1)
+
+    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
+        """End the training also if it was stopped while it waited for a batch."""
+        if self._is_stopped():
+            self.model.stop_training = True
 
     def on_train_end(self, logs: dict[str, Any] | None = None) -> None:
         """Save if any batch was trained on since the last saving."""
         self.batches = self._fitted
-        if self.batches != self._saved:  # Otherwise this model is saved already.
-            self._save()
+        self._save_if_due(1)  # Otherwise this model is saved already.
 
-    def _save_if_due(self) -> None:
-        if self.batches - self._saved >= self._every:
+    def _is_stopped(self) -> bool:
+        return self._stop is not None and self._stop.is_set()
+
+    def _read(self, steps: range, *, info: bool) -> Any:
+        """Return the batches of ``steps``, as `remaining` yields them."""
+        self._began, self._fitted = time.monotonic(), steps.start
+        if keras.config.backend() == "tensorflow":
+            from videoload.frameworks.tfdata import dataset
+
+            cursor = EpochCursor(len(self._stream), steps.start, len(steps))
+            return dataset(self._stream, cursor, info=info, ends=self._ends_wait)
+        batches = self._stream.read(steps, info=info, ends=self._ends_wait)
+        return map(with_digest, batches) if info else batches
+
+    def _ends_wait(self, step: int) -> bool:
+        """Return whether to end the training here, where it waits for the batch of ``step``."""
+        if self._stop is None:
+            return False
+        if not (self._stop.is_set() or INTERRUPTS.was_terminated(self._began)):
+            return False
+        if step != self._fitted:  # in the middle of `steps_per_execution`
+            return False
+        # Keras would warn that the data has too few batches.
+        warnings.filterwarnings("ignore", "Your input ran out of data")
+        return True
+
+    def _save_if_due(self, every: int) -> None:
+        if self.batches - self._saved >= every:
             self._save()
 
     def _save(self) -> None:

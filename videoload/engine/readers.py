@@ -131,6 +131,7 @@ class ReadableStream:
         pauses: bool = False,
         follows: bool = False,
         taken: Callable[[int], None] = lambda step: None,
+        ends: Callable[[int], bool] = lambda step: False,
     ) -> Generator[Any, None, None]:
         """Read the batches of ``steps``, with their BatchInfo if ``info``.
 
@@ -138,7 +139,9 @@ class ReadableStream:
         Unless it ``counts``, the reading is in no figures. With ``pauses``, None is yielded every
         50 ms of a wait, and for an empty batch. If it ``follows``, the steps are a pass, and the
         following steps are prefetched for the next pass. ``taken`` is called with each step before
-        its batch is yielded, also for an empty batch, which is not. Raises what ended the stream.
+        its batch is yielded, also for an empty batch, which is not. ``ends`` is called with the
+        step while its batch is awaited; if it returns True, the reading ends there. Raises what
+        ended the stream.
         """
         engine, source = self._engine, self.source
         goes_on, over, self._error = follows and self.options["ordered"], False, None
@@ -154,6 +157,8 @@ class ReadableStream:
                 if meter is not None:
                     meter.requested(number)
                 for batch in reading.awaited(step, idle):
+                    if batch is None and ends(step):
+                        return
                     if batch is None and pauses:
                         yield None
                     elif batch is None:

@@ -32,7 +32,7 @@ class Interrupts:
         self._grace_s = grace_s
         self._pipe: tuple[int, int] | None = None  # open as long as the process lives
         self._behind = -1  # the wakeup descriptor that was set before
-        self._came = float("-inf")
+        self._came = self._terminated = float("-inf")
         self._on_signal: Callable[[int], None] | None = None
 
     def listen(self) -> None:
@@ -74,11 +74,17 @@ class Interrupts:
             return False
         return signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
+    def was_terminated(self, since: float) -> bool:
+        """Return whether a SIGTERM for a handler of Python's came after ``since``."""
+        return self._terminated > since
+
     def _note(self) -> None:
         assert self._pipe is not None
         while signals := os.read(self._pipe[0], 4096):
             if signal.SIGINT in signals:
                 self._came = time.monotonic()
+            if signal.SIGTERM in signals:
+                self._terminated = time.monotonic()
             if self._behind >= 0:
                 with suppress(OSError):  # It is full, or closed.
                     os.write(self._behind, signals)

@@ -30,7 +30,7 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from traceback import walk_stack
 from types import FrameType
@@ -66,9 +66,15 @@ _BEGINS_ANEW = (
 _read_here: weakref.WeakSet[ReadableStream] = weakref.WeakSet()  # TensorFlow may be reading these.
 
 
-def dataset(stream: ReadableStream, cursor: EpochCursor, *, info: bool = False) -> tf.data.Dataset:
-    """Return the dataset of `Stream.dataset`: each iteration is one of the ``cursor``. The dataset
-    holds a reference to the stream."""
+def dataset(
+    stream: ReadableStream,
+    cursor: EpochCursor,
+    *,
+    info: bool = False,
+    ends: Callable[[int], bool] | None = None,
+) -> tf.data.Dataset:
+    """Return the dataset of `Stream.dataset`: each iteration is one of the ``cursor``, and ends
+    early as in `ReadableStream.read`. The dataset holds a reference to the stream."""
     try:
         import tensorflow as tf
     except ImportError:
@@ -81,7 +87,7 @@ def dataset(stream: ReadableStream, cursor: EpochCursor, *, info: bool = False) 
     steps = cursor.begin().steps
     skips = stream.options["on_error"] == "skip"
     expect_reader(stream)
-    reading = _Reading(stream, cursor, info=info)
+    reading = _Reading(stream, cursor, info=info, ends=ends)
     are_whole = stream.options["drop_remainder"] is True and not skips
     # Batches of several shapes: what they differ in is None.
     kinds = [
@@ -106,7 +112,11 @@ def dataset(stream: ReadableStream, cursor: EpochCursor, *, info: bool = False) 
     if tf.inside_function():  # It forgets the dataset as soon as it is traced.
         reading.functions = python
     # Not in the middle of an epoch that a state was loaded for: the later ones are longer.
-    if not skips and len(steps) == (len(stream.plan) if cursor.length is None else cursor.length):
+    if (
+        not skips
+        and ends is None
+        and len(steps) == (len(stream.plan) if cursor.length is None else cursor.length)
+    ):
         made = made.apply(tf.data.experimental.assert_cardinality(len(steps)))
     options = tf.data.Options()
     options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
@@ -133,10 +143,18 @@ class _Reading:
     methods, so only the dataset holds the stream and the graphs.
     """
 
-    def __init__(self, stream: ReadableStream, cursor: EpochCursor, *, info: bool) -> None:
+    def __init__(
+        self,
+        stream: ReadableStream,
+        cursor: EpochCursor,
+        *,
+        info: bool,
+        ends: Callable[[int], bool] | None,
+    ) -> None:
         self._stream = weakref.ref(stream)
         self._cursor = cursor
         self._info = info
+        self._ends = ends or (lambda step: False)
         self._first = cursor.start
         self._warned = False
         self._numbers = itertools.count()
@@ -150,7 +168,7 @@ class _Reading:
         number, idle = next(self._numbers), Idle()
         batches = stream.read(
             own.steps, idle, info=self._info, pauses=True,
-            follows=self._cursor.length is None, taken=own.taken,
+            follows=self._cursor.length is None, taken=own.taken, ends=self._ends,
         )  # fmt: skip
         self._iterations[number] = _Iteration(batches, idle)
         epochs = -(-(self._cursor.length or 0) // len(stream.plan))

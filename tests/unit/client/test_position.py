@@ -17,6 +17,7 @@ import pytest
 import videoload as vl
 from videoload import Catalog, ClipSpec, SpecError, VideoloadError
 from videoload.clips.sample_spec import one_clip
+from videoload.plan.epoch_cursor import EpochCursor
 from videoload.plan.identity import Identity
 from videoload.plan.options import checked_options
 
@@ -56,6 +57,17 @@ class FakeStream(SimpleNamespace):
 
         steps = np.arange(start_step, epochs * STEPS, dtype=np.float32)
         return tf.data.Dataset.from_tensor_slices((steps[:, None, None], steps[:, None, None]))
+
+
+@pytest.fixture(autouse=True)
+def read_the_fake_stream(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A `Position` reads a dataset with a condition that ends it; a fake one never waits."""
+
+    def read(stream: Any, cursor: EpochCursor, *, info: bool, ends: Callable[[int], bool]) -> Any:
+        assert cursor.length is not None
+        return stream.dataset(cursor.start, (cursor.start + cursor.length) // STEPS, info=info)
+
+    monkeypatch.setattr("videoload.frameworks.tfdata.dataset", read)
 
 
 fake: Any = FakeStream  # a stream, as far as a type checker cares
