@@ -57,8 +57,8 @@ class StreamOptions(TypedDict, total=False):
             ``"substitute"``.
         max_bad: Share of the catalog's files, 0 to 1, that may be bad before the stream ends with
             TooManyBadVideos; 3 files always may. A file counts once, however many of its segments
-            or episodes are bad: the log, and ``stats().bad_rows``, count those. Default 0.01. The
-            stream ends at the same batch as `decode_serially`, whatever was decoded ahead.
+            or episodes are bad; ``stats().bad_rows`` lists those. Default 0.01. The stream ends
+            at the same batch as `decode_serially`, whatever was decoded ahead.
         balance: ``"class"``: every class equally often in an epoch, to within two clips. An epoch
             is about as long as without it: all clips of a small class are repeated, and some of a
             large one left out. Each class goes through all its clips before it repeats one, also

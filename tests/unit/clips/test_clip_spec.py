@@ -124,6 +124,7 @@ REFUSED: list[tuple[str, list[dict[str, Any]]]] = [
         {"frames": 0, "sampling": "at", "offsets": wrong} for wrong in ((), (1, 1), (2, 1), 3, "a")
     ]),
     ("offsets", [{"sampling": "at", "offsets": (0, 1)}]),
+    (r"offsets=\(-1, 0\).*same spec", [{"frames": 0, "offsets": (-1, 0)}]),
     *(("offsets", [{"frames": 0, "offsets": (0, 1), **more}]) for more in
       ({}, {"sampling": "dense"}, {"sampling": "at", "stride": 2}, {"sampling": "at", "fps": 5})),
     ("edges", [{"edges": "hold"}, {"edges": "zero", "sampling": "at", "short": "drop"}]),
