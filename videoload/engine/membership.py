@@ -81,6 +81,8 @@ class ConnectedWorker(Worker):
     def record(self, now: float) -> WorkerRecord:
         """Its current record, without its work."""
         state = "idle" if self.timer.is_free else "decoding"
+        if self.is_refused:
+            state = "cannot read"
         if self.silence_clock.seconds > SILENCE_S:
             state = "silent"
         return WorkerRecord(

@@ -27,8 +27,9 @@ class WorkerStats:
         clips_per_s: Clips per second of decoding. Waiting does not count.
         busy_ratio: Share of its time, 0 to 1, that it decoded. Default 0.
         network_ratio: Share of its time, 0 to 1, that it waited for the network. Default 0.
-        state: ``"decoding"``, ``"idle"`` (the default: it has no lease), or ``"silent"`` (no
-            message for two seconds).
+        state: ``"decoding"``, ``"idle"`` (the default: it has no lease), ``"failing"`` (idle, and
+            it has failed but decoded no clip), ``"cannot read"`` (its storage gives nothing), or
+            ``"silent"`` (no message for two seconds).
         last_error: Its last failure. Default: none, "".
         file: The file that it decodes, as in the catalog. Default: none, "".
         clip_times: Where the time of its clips goes. Default: zeros.
@@ -215,8 +216,10 @@ class WorkerRecord(NamedTuple):
             for seconds in (of.busy_s, of.wire_s)
         )
         rate = self.work.clips / self.work.busy_s if self.work.busy_s else 0.0
+        fails = self.state == "idle" and self.last_error and not self.work.clips
+        state = "failing" if fails else self.state
         return WorkerStats(
-            self.name, self.host, self.pid, self.work.clips, rate, busy, wire, self.state,
+            self.name, self.host, self.pid, self.work.clips, rate, busy, wire, state,
             self.last_error, clip_times=clip_times(of),
         )  # fmt: skip
 

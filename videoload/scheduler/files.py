@@ -157,16 +157,15 @@ class Roots:
             spans.append((found[0], now))
         return sum(max(0.0, end - max(begin, since)) for begin, end in spans)
 
-    def news(self, now: float) -> list[str]:
+    def news(self, now: float, who: Callable[[], str] = lambda: "") -> list[str]:
         """Return what people are to know: a root that does not respond for `SILENT_S`, once, and
-        when it responds again."""
+        when it responds again. ``who`` returns how many workers cannot read."""
         lines = []
         for root, (since, says, _) in self._away.items():
             if now - since >= SILENT_S and root not in self._reported:
                 self._reported[root] = since
-                lines.append(
-                    f"no worker has read {root} for {now - since:.0f} s: {says}; waiting for it"
-                )
+                why = f"{who()}{says}; waiting for it"
+                lines.append(f"no worker has read {root} for {now - since:.0f} s: {why}")
         back = sorted(self._reported.keys() - self._away.keys())
         return lines + [
             f"{root} is read again, after {now - self._reported.pop(root):.0f} s" for root in back

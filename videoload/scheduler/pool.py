@@ -16,6 +16,7 @@ from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
 from itertools import chain, count
 
 from videoload.activity import Activity
+from videoload.errors import some
 from videoload.scheduler.affinity import Affinity
 from videoload.scheduler.commands import WorkerId
 from videoload.scheduler.paces import Paces
@@ -71,6 +72,15 @@ class WorkerPool:
     def responsive(self) -> Iterator[Worker]:
         """The workers that are not silent."""
         return (worker for worker in self._workers.values() if not worker.is_silent)
+
+    def unable_to_read(self) -> str:
+        """Return how many workers their storage refuses, and on which hosts, as the beginning of a
+        sentence; "" if none."""
+        refused = [worker for worker in self._workers.values() if worker.is_refused]
+        if not refused:
+            return ""
+        hosts = some(sorted({str(worker.host) for worker in refused}))
+        return f"{len(refused)} of {len(self._workers)} workers cannot read (on {hosts}): "
 
     def may_speak(self, workers: Collection[Worker]) -> bool:
         """Return whether another worker than these is unresponsive, as in an import, but not

@@ -456,7 +456,7 @@ class Scheduler:
                 for stream in self._streams.values():
                     if stream.root == root:
                         self._end(stream, endings.of_root(says, limit_s))
-        self._outbox += [Warn(None, line) for line in roots.news(now)]
+        self._outbox += [Warn(None, line) for line in roots.news(now, self.pool.unable_to_read)]
 
     # Leases and their answers
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import logging
 import os
 import stat
 import time
@@ -29,6 +30,7 @@ from videoload.storage.disk_quota import BYTES
 _OURS = {"files": "videoload-files", "frames": "videoload-frames"}
 _log = Log(__name__)
 _SHARE = 10  # the limit, if none is given, is this part of what is free
+_LITTLE = 100_000_000  # bytes: a limit that is likely a mistake
 
 
 @dataclass(frozen=True)
@@ -79,10 +81,11 @@ class CacheDirectory:
             with suppress(OSError, ValueError):
                 max_bytes = int(kept.read_bytes())
             max_bytes = (max_bytes + disk.f_bavail * disk.f_frsize) // _SHARE
-            _log.info(
-                "%s: %s takes at most %.3g GB, a tenth of the free space: %s_gb= sets another "
-                "limit",
-                name, path, max_bytes / 1e9, name,
+            _log.log(
+                logging.INFO if max_bytes >= _LITTLE else logging.WARNING,
+                "%s: %s takes at most %.3g GB, a tenth of the free space: %s_gb= (--%s-gb) sets "
+                "another limit",
+                name, path, max_bytes / 1e9, name, name.replace("_", "-"),
             )  # fmt: skip
             found = replace(found, max_bytes=max_bytes)
         return found

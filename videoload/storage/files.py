@@ -434,13 +434,13 @@ class Folder:
     def _find(self, path: str) -> tuple[str, os.stat_result, str]:
         try:
             return self._look(path)
-        except OSError as error:
+        except OSError:
             # Without its mount, a folder is empty or missing: its files are not missing.
             empty = self._empty_above(path)
             if not empty:
                 return self._look(path)  # it may have just been mounted again
             if empty == self.root:
-                raise StorageError(f"{_not_mounted(self.root)} ({error.strerror})") from None
+                raise StorageError(_not_mounted(self.root)) from None
             raise UnreadableError(
                 path, f"cannot be opened: {empty} is empty; was it unmounted?"
             ) from None

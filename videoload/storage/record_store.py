@@ -162,6 +162,7 @@ class RecordStore:
         """Note a write error: nothing is written for a while."""
         self._write_again_at = time.monotonic() + _PAUSE_S
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            self._full_until = self._write_again_at
             self.tell(f"has no room on its disk; videos are {self._otherwise}")
         elif error.errno == errno.EROFS:
             self.tell(f"can only be read; what is not in it is {self._otherwise}")

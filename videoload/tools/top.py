@@ -32,7 +32,9 @@ _NARROW = 100  # columns; a narrower screen leaves out three columns
 _ANSWERS_S = 5.0
 _MOST_BYTES = 64 << 20  # of an answer; those of a thousand workers have 2 MB
 _AROUND = 16  # lines of a screen that are not workers
-_STATES = {"decoding": "green", "idle": "dim", "silent": "red"}
+_STATES = {
+    "decoding": "green", "idle": "dim", "failing": "red", "cannot read": "red", "silent": "red",
+}  # fmt: skip
 
 
 def run(page: str, *, every_s: float, json: bool) -> None:

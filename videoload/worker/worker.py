@@ -33,13 +33,14 @@ from videoload import activity, host, native
 from videoload.activity import Activity
 from videoload.decoding.decoder import Decoder
 from videoload.errors import (
+    OtherCopyError,
     ProtocolError,
     StorageError,
     VideoloadError,
     fault_of,
     named,
 )
-from videoload.logs import Log, log_to_stderr
+from videoload.logs import Log, is_logged, log_to_stderr
 from videoload.wire.addresses import resolve
 from videoload.wire.context import new_context
 from videoload.wire.messages import Bye, Failed, Lease, Timings
@@ -102,6 +103,7 @@ class Worker:
         self._decoding_for: TrainerConnection | None = None
         self._is_child = bool(settings.token)
         self._look_at = 0.0
+        self._other_copies = 0  # of files, that leases were not for
         self._refused = ""  # why the storage gave nothing, at the last lease or look
         self._trainers = Trainers(
             self._context, settings, resolve, self._decoders.ask if self._is_child else None
@@ -194,6 +196,8 @@ class Worker:
         except Exception as error:  # whatever a file can do to a decoder is the file's fault
             if runs is not None:
                 self.counters.failures += 1
+                if isinstance(error, OtherCopyError):
+                    self._note_other_copy(error)
                 trainer.say(failure(lease, runs.at, error, runs.file))
             elif self._decoders.is_over(lease):  # the reason is not read
                 trainer.say(Failed(lease.lease, 0, str(error)))
@@ -218,6 +222,12 @@ class Worker:
             activity.begins(Activity.IDLE)
             self._worked = time.monotonic()
             self._trainers.served(trainer, time.perf_counter() - began, self._worked)
+
+    def _note_other_copy(self, error: OtherCopyError) -> None:
+        """Log another copy of a file than the trainer uses, and then every now and then."""
+        self._other_copies += 1
+        if is_logged(self._other_copies) and not self._is_child:
+            _log.warning("%s", error)
 
     def _note_storage(self, error: str) -> None:
         """Note why the storage gives nothing now; "": it does. The log says it when that changes;

@@ -14,6 +14,7 @@ from videoload.engine.membership import (
     workers_at_most,
 )
 from videoload.engine.stats import WorkerRecord
+from videoload.engine.work import Work
 from videoload.errors import WorkerError
 from videoload.wire.messages import Hello
 from videoload.worker.stall_clock import StallClock
@@ -205,7 +206,20 @@ def test_a_worker_is_idle_decoding_or_silent() -> None:
     for seconds in (101.0, 102.0, 103.0):
         assert worker.record(seconds).state == "decoding"
         worker.silence_clock.look("a message")
+    worker.is_refused = True
     assert worker.record(103.0)[4:6] == ("silent", "is not a video")
+
+
+def test_a_worker_without_storage_cannot_read_and_one_that_has_only_failed_is_failing() -> None:
+    worker = ConnectedWorker(1, 7, local=False, joined=40.0, host="there")
+    worker.last_error = "is not a video"
+    record = worker.record(100.0)
+    assert record.stats().state == "failing"
+    assert record._replace(work=Work(clips=1)).stats().state == "idle"
+    worker.timer.granted(100.0)
+    assert worker.record(100.0).stats().state == "decoding"
+    worker.is_refused = True
+    assert worker.record(100.0).stats().state == "cannot read"
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from videoload.errors import (
 from videoload.scheduler import events
 from videoload.scheduler.commands import Changed, Stop, Warn
 from videoload.scheduler.files import Files, UnreadableFiles
+from videoload.worker.stall_clock import SILENT_S
 
 OWN, OTHER, THIRD, MISSING = 11, 22, 33, 0
 
@@ -245,6 +246,15 @@ def test_a_copy_of_a_worker_that_is_away_is_away_whatever_the_trainer_reads_of_i
     desk.beat("a", storage="it refuses")
     desk.identified(0, file=OWN)
     assert (desk.table.roots.failure_of("") is None) is (copy is None)
+
+
+def test_an_outage_is_reported_with_the_workers_that_cannot_read() -> None:
+    desk = desk_of(remote("a", copy="1", host="h3"), remote("b", copy="1"), own=False)
+    desk.beat("a", storage="/h3/data is empty")
+    desk.wait(SILENT_S + 1, "a", "b")
+    [warning] = desk.take(Warn)
+    for text in ("1 of 2 workers", "h3", "/h3/data is empty"):
+        assert text in warning.reason
 
 
 def test_a_file_that_was_read_before_stays_what_it_was_if_it_cannot_be_read_again() -> None:

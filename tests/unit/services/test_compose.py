@@ -235,6 +235,12 @@ def test_storage_that_no_worker_can_read_and_a_worker_without_storage_raise_aler
     assert "videoload_worker_storage_refused" in by_metric
 
 
+def test_a_worker_whose_leases_all_fail_raises_an_alert() -> None:
+    [alert] = [rule for rule in ALERTS if "worker_failures_total" in rule["expr"]]
+    assert "videoload_worker_clips_total[10m]) == 0" in alert["expr"]
+    assert "--root" in alert["annotations"]["action"]
+
+
 def test_the_dashboard_shows_one_training_of_several() -> None:
     dashboard = json.loads((MONITOR / "grafana/videoload.json").read_text())
     chosen = 'namespace=~"$namespace", app_kubernetes_io_instance=~"$training"'

@@ -135,10 +135,16 @@ def test_without_a_limit_it_is_a_tenth_of_what_is_free_and_the_log_names_it(
     assert found is not None
     assert found.max_bytes == disk[1] * disk[4] // 10
     assert f"{name}_gb=" in caplog.text
+    assert f"--{name.replace('_', '-')}-gb" in caplog.text
     assert "10 GB" in caplog.text
+    assert [record.levelname for record in caplog.records] == ["INFO"]
     own = found.own("frames" if name == "frame_store" else "files")
     own.mkdir()
     (own / "bytes").write_bytes(b"50000000000")  # its own does not count as taken
     again = CacheDirectory.of(tmp_path / "kept", None, name)
     assert again is not None
     assert again.max_bytes == found.max_bytes + 5_000_000_000
+    disk[4] = 0
+    CacheDirectory.of(tmp_path / "full", None, name)
+    assert "at most 0 GB" in caplog.text
+    assert [record.levelname for record in caplog.records][-1:] == ["WARNING"]

@@ -303,6 +303,7 @@ def test_after_a_failure_the_store_is_left_alone(
     assert place.create("2.avi", HEAD, VIDEOS, range(4)) is None
     [message] = caplog.messages
     assert word in message
+    assert place.is_full is (word == "room")
 
 
 def test_while_another_process_holds_the_lock_only_new_videos_are_not_kept(
