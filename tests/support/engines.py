@@ -39,9 +39,9 @@ def make_engine() -> Engine:
     )
 
 
-def open_stream(number: int = 0) -> OpenStream:
-    """A stream whose videos are ``<number>/0.avi`` to ``7.avi``, in this order."""
-    options = checked_options(1)
+def open_stream(number: int = 0, *, shuffle: bool = False) -> OpenStream:
+    """A stream whose videos are ``<number>/0.avi`` to ``7.avi``, in this order if not shuffled."""
+    options = checked_options(1, shuffle=shuffle)
     catalog = Catalog([f"{number}/{i}.avi" for i in range(BATCHES)], [0] * BATCHES, ["class"])
     plan = Plan(len(catalog), 1, options)
     return OpenStream(

@@ -437,6 +437,6 @@ class Membership:
             self._warn_alone_at = now + _REMIND_S
             places = [*self.listener.endpoints]
             if starting := len(self.supervisor.pids()):
-                places.append(f"this host, where {count(starting, 'worker')} started")
+                places.append(f"this host, which starts {count(starting, 'worker')}")
             where = " and ".join(places) or "this host"
             _log.warning("no worker is connected; waiting for one at %s", where)

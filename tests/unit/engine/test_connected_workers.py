@@ -94,6 +94,21 @@ def test_workers_that_come_and_leave_without_end_fill_no_log(
     assert len(caplog.messages) < 100 + 40 * (time.monotonic() - began)
 
 
+def test_workers_that_start_here_have_longer_to_connect(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    for pids, seconds, words in ((set[int](), 6, "waiting"), ({1, 2}, 21, "2 workers")):
+        caplog.clear()
+        monkeypatch.setattr(engine.membership.supervisor, "pids", lambda pids=pids: pids)
+        engine.membership.tick(0.0, is_read=False)
+        engine.membership.tick(0.0, is_read=True)
+        engine.membership.tick(seconds - 2.0, is_read=True)
+        assert not caplog.messages
+        engine.membership.tick(float(seconds), is_read=True)
+        [message] = caplog.messages
+        assert words in message
+
+
 # An answer that arrives slowly
 
 

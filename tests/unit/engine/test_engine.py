@@ -147,3 +147,8 @@ def test_slots_that_are_added_for_workers_that_come_later_are_used(engine: Engin
     with worker(endpoint, 0) as one, worker(endpoint, 1) as other:
         for each in (one, other, one, other):
             each.lease()
+
+
+def test_the_record_of_a_stream_tells_training_from_validation() -> None:
+    assert "in order" in open_stream().record([]).what
+    assert "shuffled" in open_stream(shuffle=True).record([]).what
