@@ -175,7 +175,7 @@ class Catalog:
                 None or NaN is not given. A CSV file is UTF-8, separated by ``,``, ``;`` or tabs;
                 ``.parquet`` needs polars, pyarrow or pandas.
             root: Folder that the paths are relative to, or a URL. Default: as in `Catalog`.
-            classes: Path of a classInd.txt (lines ``3 Archery``), or the names in
+            classes: Path of a file (a name a line, or lines ``3 Archery``), or the names in
                 their order. Default: those of the labels, sorted; of a scan's table, those in the
                 file that it wrote beside it.
             path: The files: a column, or a pattern of columns, as ``"Videos/{FileName}.avi"`` or
@@ -251,7 +251,7 @@ class Catalog:
             list_file: trainlist01.txt or the like. The number is the class, from 1; without one, it
                 is the first folder of the path.
             root: As in `from_table`. Default None.
-            classes: Path of a classInd.txt, or the names. Default: the sub-folders of ``root``.
+            classes: As in `from_table`. Default: the sub-folders of ``root``.
 
         Returns:
             A catalog in the order of the lines.

@@ -125,7 +125,7 @@ class StreamStats:
             workers would help. ``"storage"``: workers wait for it most of the time, or cannot read
             it. ``"network"``: the link from remote workers is full. ``"workers"``: they are
             missing, lost or idle. ``"function"``: the user's own takes most of the time. "", the
-            default: nothing was read yet.
+            default: too little was read.
         workers_wanted: Workers like these with which the trainer would wait 5 % of the time at
             most. None, the default, if that is not known.
         utilisation: Share of their time, 0 to 1, that the workers decoded. Default 0.
