@@ -48,6 +48,7 @@ def test_keys_admit_the_right_worker_and_refuse_one_with_other_keys(
         assert len(client.workers) == 1
         wait_until(lambda: str(trainer / "admitted") in caplog.text, 30 * SECOND)
         assert "127.0.0.1" in caplog.text
+        assert all("a worker at " in line for line in caplog.messages if "rejected" in line)
 
 
 @pytest.mark.slow

@@ -22,7 +22,7 @@ from contextlib import suppress
 
 import zmq
 
-from videoload.wire.limits import Connection, judge
+from videoload.wire.limits import UNKNOWN, Connection, judge
 
 _EVENTS = zmq.EVENT_ACCEPTED | zmq.EVENT_DISCONNECTED | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
 # In the place of a descriptor: one side alone has keys, or both have them and they do not fit.
@@ -112,8 +112,8 @@ class Connections:
                 self._has_other_keys = False
                 self.rejected += 1
                 self._lines.append(
-                    f"{host} is rejected: it has no keys, or others than this trainer; both need "
-                    "those of one 'videoload keygen'"
+                    f"a worker at {host} is rejected: it has no keys, or others than this trainer; "
+                    "both need those of one 'videoload keygen'"
                 )
             if event == zmq.EVENT_ACCEPTED and (inode := self._attach(number)) is not None:
                 self._accept(number, inode)
@@ -123,7 +123,7 @@ class Connections:
     def _forget(self, number: int) -> str:
         """Note that the connection of this descriptor has ended, and return its host."""
         if (ended := self._open.pop(number, None)) is None:
-            return "somebody"
+            return UNKNOWN
         self._by_peer.pop(ended.peer, None)
         return ended.host
 

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 _STRANGER_BYTES = 64 << 10  # a handshake and the longest HELLO take 8 kB
 _WORKER_BYTES = 1 << 20  # with the heartbeats of ten minutes without a read
 _HELLO_S = 15.0  # a worker sends HELLO at once
+UNKNOWN = "an unknown address"  # the connection ended before the kernel was asked
 
 
 @dataclass(eq=False, slots=True)
@@ -30,7 +31,7 @@ class Connection:
     since: float  # when it connected, or when its worker left
     descriptor: int = -1
     inode: int = 0
-    host: str = "somebody"
+    host: str = UNKNOWN
     peer: bytes = b""
     completed: bool = False
     _max_bytes: int = _STRANGER_BYTES
