@@ -78,10 +78,11 @@ class ConnectedWorker(Worker):
         """Its unique name in messages and statistics."""
         return f"{self.host}:{self.pid}" + (f"#{self.number}" if self.number > 1 else "")
 
-    def record(self, now: float) -> WorkerRecord:
-        """Its current record, without its work."""
+    def record(self, now: float, *, is_away: bool = False) -> WorkerRecord:
+        """Its current record, without its work. ``is_away``: its copy of a root was not there at
+        the last try."""
         state = "idle" if self.timer.is_free else "decoding"
-        if self.is_refused:
+        if self.is_refused or is_away:
             state = "cannot read"
         if self.silence_clock.seconds > SILENCE_S:
             state = "silent"
@@ -258,8 +259,8 @@ class Membership:
 
     def records(self) -> list[WorkerRecord]:
         """Return the connected workers, without their work."""
-        now = time.monotonic()
-        return [worker.record(now) for worker in self._here()]
+        now, away = time.monotonic(), self.scheduler.roots.copies_away
+        return [worker.record(now, is_away=worker.copy in away) for worker in self._here()]
 
     def _here(self) -> list[ConnectedWorker]:
         """Return the connected workers, without those that have been unresponsive for long: a host

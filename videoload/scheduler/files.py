@@ -107,6 +107,11 @@ class Roots:
         return self.note_down(root, says, now, copy)
 
     @property
+    def copies_away(self) -> set[Hashable]:
+        """The copies of which the last try has failed."""
+        return {copy for _, copy in list(self._again)}
+
+    @property
     def are_paused(self) -> bool:
         """Return whether some copy is paused."""
         return bool(self._again)

@@ -12,10 +12,11 @@ sockets, no threads, no clock.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Collection, Container, Hashable, Iterable, Iterator, Mapping
 from itertools import chain, count
 
 from videoload.activity import Activity
+from videoload.errors import count as count_of
 from videoload.errors import some
 from videoload.scheduler.affinity import Affinity
 from videoload.scheduler.commands import WorkerId
@@ -73,14 +74,15 @@ class WorkerPool:
         """The workers that are not silent."""
         return (worker for worker in self._workers.values() if not worker.is_silent)
 
-    def unable_to_read(self) -> str:
-        """Return how many workers their storage refuses, and on which hosts, as the beginning of a
-        sentence; "" if none."""
-        refused = [worker for worker in self._workers.values() if worker.is_refused]
-        if not refused:
+    def unable_to_read(self, away: Container[Hashable]) -> str:
+        """Return how many workers cannot read, and on which hosts, as the beginning of a sentence:
+        their storage refuses, or their copy is ``away``; "" if none."""
+        known = self._workers.values()
+        unable = [worker for worker in known if worker.is_refused or worker.copy in away]
+        if not unable:
             return ""
-        hosts = some(sorted({str(worker.host) for worker in refused}))
-        return f"{len(refused)} of {len(self._workers)} workers cannot read (on {hosts}): "
+        hosts = some(sorted({str(worker.host) for worker in unable}))
+        return f"{len(unable)} of {count_of(len(known), 'worker')} cannot read (on {hosts}): "
 
     def may_speak(self, workers: Collection[Worker]) -> bool:
         """Return whether another worker than these is unresponsive, as in an import, but not

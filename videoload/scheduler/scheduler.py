@@ -32,6 +32,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import count
 from typing import Any
 
@@ -456,7 +457,10 @@ class Scheduler:
                 for stream in self._streams.values():
                     if stream.root == root:
                         self._end(stream, endings.of_root(says, limit_s))
-        self._outbox += [Warn(None, line) for line in roots.news(now, self.pool.unable_to_read)]
+        self._outbox += [
+            Warn(None, line)
+            for line in roots.news(now, partial(self.pool.unable_to_read, roots.copies_away))
+        ]
 
     # Leases and their answers
 

@@ -226,8 +226,8 @@ class Worker:
     def _note_other_copy(self, error: OtherCopyError) -> None:
         """Log another copy of a file than the trainer uses, and then every now and then."""
         self._other_copies += 1
-        if is_logged(self._other_copies) and not self._is_child:
-            _log.warning("%s", error)
+        if is_logged(self._other_copies, 1) and not self._is_child:
+            _log.warning("%s", error.reason)
 
     def _note_storage(self, error: str) -> None:
         """Note why the storage gives nothing now; "": it does. The log says it when that changes;

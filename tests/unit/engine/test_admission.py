@@ -213,6 +213,7 @@ def test_a_worker_is_idle_decoding_or_silent() -> None:
 def test_a_worker_without_storage_cannot_read_and_one_that_has_only_failed_is_failing() -> None:
     worker = ConnectedWorker(1, 7, local=False, joined=40.0, host="there")
     worker.last_error = "is not a video"
+    assert worker.record(100.0, is_away=True).state == "cannot read"
     record = worker.record(100.0)
     assert record.stats().state == "failing"
     assert record._replace(work=Work(clips=1)).stats().state == "idle"

@@ -257,6 +257,16 @@ def test_an_outage_is_reported_with_the_workers_that_cannot_read() -> None:
         assert text in warning.reason
 
 
+def test_all_workers_of_a_copy_that_is_away_cannot_read() -> None:
+    desk = desk_of(*(remote(name, copy="1", host="h3") for name in "ab"), own=False)
+    desk.fail("a", fault=Fault.AWAY)
+    assert desk.table.roots.copies_away == {"1"}
+    desk.wait(SILENT_S + 1, "a", "b")
+    assert "2 of 2 workers" in desk.take(Warn)[-1].reason
+    desk.answer("b")
+    assert desk.table.roots.copies_away == set()
+
+
 def test_a_file_that_was_read_before_stays_what_it_was_if_it_cannot_be_read_again() -> None:
     desk = desk_of(A, B, steps=1)
     identify(desk)
