@@ -164,3 +164,37 @@ def test_a_training_that_waits_for_a_batch_is_saved_at_sigterm(
     assert (when == "at once") == (not steps)
     if steps:
         assert json.loads((tmp_path / "run/position.json").read_text())["batches"] == len(steps)
+
+
+LOOP = """
+    import signal
+    import sys
+    import threading
+
+    import videoload as vl
+
+    catalog = vl.Catalog.from_folder(sys.argv[1])
+    clip, done = vl.ClipSpec(frames=4, size=(32, 32)), 0
+    with vl.Client(workers=0, listen="tcp://127.0.0.1:*") as client:
+        stream = client.stream(catalog, clip, batch_size=2)
+        close = threading.Thread(target=client.close)
+        signal.signal(signal.SIGTERM, lambda *_: close.start())
+        try:
+            for clips, labels in stream.batches(start_step=done, epochs=2):
+                done += 1
+        except vl.ClosedError:
+            print("saved", done)
+"""
+
+
+def test_a_loop_that_waits_for_a_batch_ends_at_sigterm(videos: Videos, programs: Programs) -> None:
+    page = (Path(__file__).parents[2] / "docs/train/resume.md").read_text()
+    for line in ("close = ", "signal.signal("):
+        [own] = [each.strip() for each in LOOP.splitlines() if each.strip().startswith(line)]
+        assert own in page
+    trainer = programs.script(LOOP, str(videos.root))
+    trainer.wait_for("no worker is connected", 60 * SECOND)
+    trainer.signal(signal.SIGTERM)
+    assert trainer.wait(20 * SECOND) == 0, trainer.err
+    assert trainer.out == "saved 0\n"
+    assert "Traceback" not in trainer.err

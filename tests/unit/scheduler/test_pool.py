@@ -339,7 +339,7 @@ def test_people_are_told_once_that_a_root_is_away_and_that_it_is_back() -> None:
 
     assert lines(4.5, Fault.AWAY) == [], "it may be a moment"
     [line] = lines(40, Fault.AWAY)
-    assert re.search(r"/v for 5 s: it is empty", line)
+    assert re.search(r"/v for 5 s: 2 of 2 workers .*: it is empty", line)
     [line] = lines(1, None)
     assert re.search(r"/v .* after 4\d s", line)
     assert lines(3, Fault.AWAY) + lines(1, None) == []
