@@ -254,7 +254,7 @@ def test_a_hub_that_says_when_to_come_again_is_not_asked_before(
     server.busy = [header]
     storage = open_storage(pinned(server))
     storage.prefetch_header(LONG)
-    wait_until(lambda: not server.busy, 30 * SECOND)
+    wait_until(lambda: "429" in storage.failure_reason, 30 * SECOND)  # the answer is read
     for path in ("small.txt", "run/h264.avi"):
         storage.prefetch_header(path)
     with storage.reading(LONG, lambda: None):
