@@ -74,7 +74,8 @@ def dataset(
     ends: Callable[[int], bool] | None = None,
 ) -> tf.data.Dataset:
     """Return the dataset of `Stream.dataset`: each iteration is one of the ``cursor``, and ends
-    early as in `ReadableStream.read`. The dataset holds a reference to the stream."""
+    early as in `ReadableStream.read`. ``ends`` is a method, whose object the dataset does not hold.
+    It holds the stream."""
     try:
         import tensorflow as tf
     except ImportError:
@@ -137,10 +138,15 @@ class _Iteration:
     waits: bool = False
 
 
+def _never(_: int) -> bool:
+    return False
+
+
 class _Reading:
     """The callbacks of TensorFlow. It calls `begin` when an iteration begins, `next_batch` when the
     trainer asks for a batch, and `end` when the iterator is freed. TensorFlow never frees these
-    methods, so only the dataset holds the stream and the graphs.
+    methods, so only the dataset holds the stream and the graphs, and nothing here what ``ends`` is
+    a method of.
     """
 
     def __init__(
@@ -154,7 +160,7 @@ class _Reading:
         self._stream = weakref.ref(stream)
         self._cursor = cursor
         self._info = info
-        self._ends = ends or (lambda step: False)
+        self._ends = None if ends is None else weakref.WeakMethod(ends)
         self._first = cursor.start
         self._warned = False
         self._numbers = itertools.count()
@@ -166,9 +172,10 @@ class _Reading:
         """Begin an iteration. Returns its number."""
         stream, own = self._stream_now(), self._cursor.begin()
         number, idle = next(self._numbers), Idle()
+        ends = None if self._ends is None else self._ends()
         batches = stream.read(
             own.steps, idle, info=self._info, pauses=True,
-            follows=self._cursor.length is None, taken=own.taken, ends=self._ends,
+            follows=self._cursor.length is None, taken=own.taken, ends=ends or _never,
         )  # fmt: skip
         self._iterations[number] = _Iteration(batches, idle)
         epochs = -(-(self._cursor.length or 0) // len(stream.plan))
