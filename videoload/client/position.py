@@ -59,7 +59,8 @@ class Position(keras.callbacks.Callback):  # type: ignore[misc]  # Keras has no 
         every: Batches from one saving to the next. Default 100.
         stop: Once it is set, the training ends after the current batch, or where it waits for one,
             and is saved. A SIGTERM whose handler sets it counts while TensorFlow waits in the main
-            thread, where no handler runs. Default None: nothing stops it.
+            thread, where no handler runs. On PyTorch and JAX, ``fit`` raises ValueError if it ends
+            before its first batch. Default None: nothing stops it.
 
     Attributes:
         batches: How many batches the model was trained on so far.
