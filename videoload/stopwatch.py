@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 # "decode" is all that is none of the others.
 PHASES = ("open", "index", "seek", "decode", "scale", "transform")
+
+
+def seconds_since(spans: Iterable[tuple[float, float]], since: float) -> float:
+    """Return the seconds of these spans (begin, end), as far as they lie after ``since``."""
+    return sum(max(0.0, end - max(begin, since)) for begin, end in spans)
 
 
 class Stopwatch:

@@ -37,6 +37,7 @@ from videoload.scheduler.commands import Warn
 from videoload.scheduler.pool import SILENCE_S
 from videoload.scheduler.records import Worker
 from videoload.scheduler.scheduler import Scheduler
+from videoload.stopwatch import seconds_since
 from videoload.versions import own_version
 from videoload.wire.messages import Bye, Heartbeat, Hello, Notice, Refused, Welcome
 from videoload.wire.sockets import Peer
@@ -296,7 +297,7 @@ class Membership:
 
     def alone_s(self, since: float) -> float:
         """Return for how long a stream was read and no worker was connected, since then."""
-        return sum(max(0.0, end - max(begin, since)) for begin, end in list(self._gaps))
+        return seconds_since(list(self._gaps), since)
 
     def _by_host(self) -> tuple[Counter[str], Counter[str]]:
         """Return how many workers of each host are connected, and how many have been unresponsive

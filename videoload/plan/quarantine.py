@@ -90,7 +90,7 @@ class Quarantine:
     def add(self, video: int, reason: str, fault: Fault = Fault.VIDEO) -> None:
         """Note that catalog entry ``video`` cannot be decoded. Raises an error if no other video is
         left to replace it."""
-        path, dropped = self._catalog[video].path, fault is Fault.SHORT
+        path, dropped = self.path_of(video), fault is Fault.SHORT
         self.reasons.setdefault(video, reason)
         if fault is not Fault.CLIP:
             self._avoided[video] = self._avoided.get(video, False) or not dropped
@@ -120,7 +120,7 @@ class Quarantine:
             return None
         for row, attempt, video in self._replaced(step, samples, complete=complete):
             if self._avoided.get(video, True):
-                path, at = self._catalog[video].path, (step, row, attempt)
+                path, at = self.path_of(video), (step, row, attempt)
                 self._met[path] = min(at, self._met.get(path, at))
         limit = 0 if self._raise else self.limit
         if len(self._met) > limit:

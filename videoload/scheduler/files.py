@@ -30,6 +30,7 @@ from enum import IntEnum
 import numpy as np
 import numpy.typing as npt
 
+from videoload.stopwatch import seconds_since
 from videoload.worker.stall_clock import SILENT_S
 
 UNREAD_S = 60.0  # a file that cannot be read for so long is bad: a mount that failed over is back
@@ -160,7 +161,7 @@ class Roots:
         spans = list(self._outages.get(root, ()))
         if (found := self._away.get(root)) is not None:
             spans.append((found[0], now))
-        return sum(max(0.0, end - max(begin, since)) for begin, end in spans)
+        return seconds_since(spans, since)
 
     def news(self, now: float, who: Callable[[], str] = lambda: "") -> list[str]:
         """Return what people are to know: a root that does not respond for `SILENT_S`, once, and

@@ -300,7 +300,7 @@ class Scheduler:
             self.roots.failed(stream.root, str(error), self.pool.now, None)
         else:
             self.roots.responded(stream.root, self.pool.now)
-        lasts_s = self._is_unread(stream, video)
+        lasts_s = self._note_unread(stream, video)
         if isinstance(error, StorageError) or lasts_s < UNREAD_S:
             files.ask_later(video)
         elif before := files.expected(video):  # it was read before
@@ -310,7 +310,7 @@ class Scheduler:
             reason = error.reason if isinstance(error, VideoError) else str(error)
             self._condemn_video(stream, video, reason)
 
-    def _is_unread(self, stream: Stream, video: int) -> float:
+    def _note_unread(self, stream: Stream, video: int) -> float:
         """Note that a file could not be read; return for how long it cannot be read."""
         now = self.pool.now
         return stream.unread.failed(stream.path_of(video), now, self.roots.away_s(stream.root, now))
@@ -535,7 +535,7 @@ class Scheduler:
         elif said.fault is Fault.CODE:
             self._count_mistake(said)
         elif said.fault is Fault.UNREAD:
-            self._is_unread(stream, video)
+            self._note_unread(stream, video)
             why = f"{named(stream.path_of(video))} {said.reason}; retrying"
             self._outbox.append(Warn(said.worker.id, why))
         one = chunk.single_out(at)
